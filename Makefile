@@ -1,0 +1,28 @@
+# `make demo` and `make test` each set up .venv on their own; nothing else is needed first.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test lint bench clean
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $(READY)
+
+demo: $(READY)  ## run, sweep, report, audit and replay on the proxy world
+	$(BIN)/brace demo --out runs/demo
+
+test: lint  ## lint, types and the whole test suite
+	$(BIN)/python -m pytest -n 2
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)  ## the overheads of the spine, measured side by side
+	$(BIN)/python benchmarks/spine.py
+
+clean:
+	rm -rf .venv build dist

@@ -1,0 +1,38 @@
+"""When to replan and how much to spend. Needs nothing but the standard library."""
+
+from brace.controller.budgets import BudgetPolicy, FixedPolicy
+from brace.controller.config import ControllerConfig
+from brace.controller.controller import Controller, Rules, decide
+from brace.controller.signals import (
+    TRIGGERS,
+    Budget,
+    CallOutcome,
+    Decision,
+    GateReason,
+    Override,
+    Severity,
+    Signals,
+    Trigger,
+    Verdict,
+)
+from brace.controller.state import ControllerState
+
+__all__ = [
+    "TRIGGERS",
+    "Budget",
+    "BudgetPolicy",
+    "CallOutcome",
+    "Controller",
+    "ControllerConfig",
+    "ControllerState",
+    "Decision",
+    "FixedPolicy",
+    "GateReason",
+    "Override",
+    "Rules",
+    "Severity",
+    "Signals",
+    "Trigger",
+    "Verdict",
+    "decide",
+]
