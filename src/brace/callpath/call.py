@@ -1,0 +1,230 @@
+"""One call: compress to the budget, retrieve, ask the planner before the deadline, read its plan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from brace.callpath.compress.base import Compressor, CompressRequest
+from brace.callpath.deadline import Deadline
+from brace.callpath.phases import PhaseClock
+from brace.callpath.pool import Answer, PlannerPool
+from brace.callpath.retrieve.base import Retriever
+from brace.context import Line, PromptTemplate, Segment
+from brace.errors import ConfigError, LimitExceededError
+from brace.ledger.records import Phase, Status
+from brace.plan import Plan, PlanSyntaxError, SkillSet, parse, parse_partial
+from brace.planners.base import Prompt
+
+_RECOUNTS = 4
+"""Joined lines may count a few tokens more than their sum; this many corrections are always enough."""
+
+Ask = Callable[[Prompt, Deadline], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """What a mode switches on."""
+
+    compressor: Compressor
+    template: PromptTemplate
+    retriever: Retriever | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallRequest:
+    """One call to be made."""
+
+    lines: Sequence[Line]
+    """The raw context."""
+    mode: str
+    budget: int | None
+    deadline: Deadline
+    """Entered by the call; whoever holds it can cancel."""
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCounts:
+    """The tokens of one call; the words are those of the ledger."""
+
+    template: int = 0
+    context_in: int = 0
+    after: int = 0
+    out: int = 0
+    slack: int = 0
+    floor_overrun: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """What came of a call, before the world has its say."""
+
+    status: Status
+    plan: Plan
+    """Empty unless `status` is ok or partial."""
+    output: str
+    tokens: TokenCounts
+    phases: tuple[Phase, ...]
+    latency_ms: float
+    error: str = ""
+    cold: bool = False
+
+
+class CallPath:
+    """The ordered chain of phases that every call goes through."""
+
+    def __init__(
+        self,
+        pool: PlannerPool,
+        modes: Mapping[str, Mode],
+        skills: SkillSet | None = None,
+        *,
+        allow_floor_overrun: bool = False,
+    ) -> None:
+        self.pool = pool
+        self.modes = modes
+        self.skills = skills
+        self._allow_floor_overrun = allow_floor_overrun
+        self._tokenizer = pool.planner.tokenizer
+        self._template_tokens = {
+            name: self._tokenizer.count(mode.template.render([])) for name, mode in modes.items()
+        }
+
+    def check_budget(self, mode: str, budget: int | None) -> None:
+        """Refuse a budget that cannot hold even the template, before any call is made."""
+        template = self._template_tokens[mode]
+        if budget is not None and budget <= template:
+            raise ConfigError(
+                f"modes.{mode}.tokens = {budget}: the prompt template alone has {template} tokens "
+                f"({self._tokenizer.name}); give the budget room above it"
+            )
+
+    def run(
+        self, request: CallRequest, clock: PhaseClock | None = None, ask: Ask | None = None
+    ) -> CallResult:
+        """Make the call. `ask` replaces the planner (a recording's answers, when replaying)."""
+        clock = clock or PhaseClock()
+        tokens = TokenCounts(template=self._template_tokens[request.mode])
+        with request.deadline as deadline:
+            clock.enter_call()
+            try:
+                prompt, tokens = self._prepare(request, clock)
+            except LimitExceededError as error:
+                answer = Answer("", "failed", error=str(error))
+                return self._conclude(request, clock, tokens, answer, "over_budget")
+            if deadline.expired():
+                # It could no longer make it: better no answer than an outdated one.
+                answer = Answer("", "cancelled" if deadline.cancelled_by else "shed")
+            else:
+                start = time.perf_counter()
+                answer = (ask or self.pool.ask)(prompt, deadline)
+                self._note_replan(clock, start, answer, prompt.tokens)
+            return self._conclude(request, clock, tokens, answer)
+
+    def _prepare(self, request: CallRequest, clock: PhaseClock) -> tuple[Prompt, TokenCounts]:
+        mode = self.modes[request.mode]
+        template = self._template_tokens[request.mode]
+        tokens_in = template + sum(line.tokens for line in request.lines)
+        with clock.phase("context_compress") as note:
+            reserve = mode.retriever.reserve if mode.retriever else 0
+            bound = request.budget is not None and tokens_in + reserve > request.budget
+            lines, text, after, overrun = self._compress(request, mode, reserve if bound else 0)
+            note.tokens = after
+        if mode.retriever is not None:
+            with clock.phase("retrieve") as note:
+                text, after = self._retrieve(request, mode, mode.retriever, lines, after)
+                note.tokens = after
+        slack = 0
+        if request.budget is not None:
+            if after > request.budget + overrun:
+                raise AssertionError(f"{after} tokens in a call with a budget of {request.budget}")
+            slack = request.budget - after if tokens_in > request.budget else 0
+        counts = TokenCounts(template, tokens_in, after, 0, max(0, slack), overrun)
+        return Prompt(text, after, tokens_in, request.mode, mode.compressor.name), counts
+
+    def _compress(self, request: CallRequest, mode: Mode, reserve: int) -> tuple[list[Line], str, int, int]:
+        """The surviving lines, the prompt, its tokens, and by how much floors overran the budget."""
+        lines = list(request.lines)
+        if request.budget is None:
+            text = mode.template.render(lines)
+            return lines, text, self._tokenizer.count(text), 0
+        template = self._template_tokens[request.mode]
+        if self._allow_floor_overrun:
+            floors = [line for line in lines if line.floor]
+            if template + sum(line.tokens for line in floors) > request.budget:
+                text = mode.template.render(floors)
+                after = self._tokenizer.count(text)
+                return floors, text, after, max(0, after - request.budget)
+        room = request.budget - template - reserve
+        for _ in range(_RECOUNTS):
+            if sum(line.tokens for line in request.lines) > room:
+                asked = CompressRequest(request.lines, room, self._tokenizer, request.seed)
+                lines = mode.compressor.compress(asked)
+            text = mode.template.render(lines)
+            after = self._tokenizer.count(text)
+            if after <= request.budget - reserve:
+                return lines, text, after, 0
+            room -= after - (request.budget - reserve)
+        raise AssertionError(f"compressor {mode.compressor.name!r} keeps exceeding the room it is given")
+
+    def _retrieve(
+        self, request: CallRequest, mode: Mode, retriever: Retriever, lines: list[Line], after: int
+    ) -> tuple[str, int]:
+        step = max((line.segment.step for line in request.lines), default=0)
+        text = mode.template.render(lines)
+        for found in retriever.retrieve(request.lines):
+            segment = Segment("retrieved", found, step)
+            longer = [*lines, Line(segment, segment.render(), 0)]
+            candidate = mode.template.render(longer)
+            count = self._tokenizer.count(candidate)
+            if request.budget is None or count <= request.budget:
+                lines, text, after = longer, candidate, count
+        return text, after
+
+    def _note_replan(self, clock: PhaseClock, start: float, answer: Answer, tokens: int) -> None:
+        clock.add("replan", start, time.perf_counter() - start, tokens)
+        for part, ms in (
+            ("queue", answer.queue_ms), ("prefill", answer.prefill_ms), ("decode", answer.decode_ms),
+        ):  # fmt: skip
+            clock.add(f"replan.{part}", start, ms / 1e3)
+            start += ms / 1e3
+
+    def _conclude(
+        self,
+        request: CallRequest,
+        clock: PhaseClock,
+        tokens: TokenCounts,
+        answer: Answer,
+        status: Status | None = None,
+    ) -> CallResult:
+        plan, error = Plan(), answer.error
+        if status is None:
+            status, plan, problem = read_plan(answer, self.skills)
+            error = error or problem
+        out = self._tokenizer.count(answer.text) if answer.text else 0
+        counts = TokenCounts(
+            tokens.template, tokens.context_in, tokens.after, out, tokens.slack, tokens.floor_overrun
+        )
+        return CallResult(
+            status, plan, answer.text, counts, tuple(clock.phases),
+            request.deadline.elapsed_ms(), error, answer.cold,
+        )  # fmt: skip
+
+
+def read_plan(answer: Answer, skills: SkillSet | None) -> tuple[Status, Plan, str]:
+    """The plan in an answer. A cut or truncated one gives its complete leading skills, if it has any."""
+    if answer.status in ("shed", "cancelled", "failed"):
+        return answer.status, Plan(), answer.error
+    if not answer.text.strip():
+        return ("cut" if answer.status == "cut" else "empty"), Plan(), ""
+    try:
+        plan = parse(answer.text, skills)
+    except PlanSyntaxError as problem:
+        leading, _ = parse_partial(answer.text, skills)
+        truncated = answer.status == "cut" or problem.offset >= len(answer.text.rstrip())
+        if truncated and leading:
+            return "partial", leading, str(problem)
+        return ("cut" if answer.status == "cut" else "unparsable"), Plan(), str(problem)
+    return ("partial" if answer.status == "cut" else "ok"), plan, ""

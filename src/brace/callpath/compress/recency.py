@@ -1,0 +1,24 @@
+"""Keep the newest: what agents do by default, and the baseline to beat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from brace.callpath.compress.base import CompressRequest, Scores, ScoringCompressor
+from brace.context import Line
+from brace.registry import compressors
+
+
+@compressors.register("recency")
+class Recency(ScoringCompressor):
+    """The later a token stands, the more it is worth."""
+
+    name = "recency"
+
+    def score(self, lines: Sequence[Line], request: CompressRequest) -> Sequence[Scores]:
+        """Its place in the context."""
+        ends = np.cumsum([len(line.spans(request.tokenizer)) for line in lines])
+        starts = np.concatenate([[0], ends[:-1]])
+        return [np.arange(start, end, dtype=np.float64) for start, end in zip(starts, ends, strict=True)]

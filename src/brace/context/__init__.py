@@ -1,0 +1,22 @@
+"""What the planner could be told: typed segments, the growing buffer, templates, token counting."""
+
+from brace.context.buffer import ContextBuffer
+from brace.context.growth import Growth, fit_growth
+from brace.context.segments import Kind, Line, Segment
+from brace.context.template import PromptTemplate, plan_template
+from brace.context.tokens import HfTokenizer, Tokenizer, WordTokenizer, load_tokenizer
+
+__all__ = [
+    "ContextBuffer",
+    "Growth",
+    "HfTokenizer",
+    "Kind",
+    "Line",
+    "PromptTemplate",
+    "Segment",
+    "Tokenizer",
+    "WordTokenizer",
+    "fit_growth",
+    "load_tokenizer",
+    "plan_template",
+]

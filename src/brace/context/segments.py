@@ -1,0 +1,60 @@
+"""The pieces a context is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from brace.context.tokens import Span, Tokenizer
+
+Kind = Literal[
+    "task", "goal", "safety", "plan", "observation", "action", "failure", "message", "retrieved"
+]  # fmt: skip
+
+HEAD_KINDS: frozenset[Kind] = frozenset({"task", "goal", "safety"})
+"""These stand at the head of the prompt: only then can what follows be read in their light."""
+
+LATEST_ONLY: frozenset[Kind] = frozenset({"goal", "plan", "failure"})
+"""Of these only each agent's latest is never cut: an old plan or goal is history."""
+
+_FLOOR_KINDS: frozenset[Kind] = frozenset({"task", "goal", "safety", "plan", "failure"})
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One thing the planner could be told."""
+
+    kind: Kind
+    text: str
+    step: int = 0
+    agent: int | None = None
+    """Whose it is; None for what concerns all."""
+    floor: bool | None = None
+    """Never cut it. None takes the kind's own rule: task, goal, safety, current plan, last failure."""
+
+    @property
+    def is_floor(self) -> bool:
+        """Whether it may never be cut (as long as it is the latest, for kinds that supersede)."""
+        return self.kind in _FLOOR_KINDS if self.floor is None else self.floor
+
+    def render(self) -> str:
+        """One line of the prompt, newline included."""
+        who = "" if self.agent is None else f" a{self.agent}"
+        return f"[{self.kind} {self.step}{who}] {self.text.strip().replace(chr(10), ' | ')}\n"
+
+
+@dataclass(slots=True)
+class Line:
+    """A rendered segment with its length in the planner's tokens."""
+
+    segment: Segment
+    text: str
+    tokens: int
+    floor: bool = False
+    _spans: list[Span] | None = field(default=None, repr=False, compare=False)
+
+    def spans(self, tokenizer: Tokenizer) -> list[Span]:
+        """Where its tokens lie; worked out once."""
+        if self._spans is None:
+            self._spans = tokenizer.spans(self.text)
+        return self._spans
