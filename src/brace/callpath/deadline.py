@@ -61,7 +61,7 @@ class Deadline:
             )  # fmt: skip
 
     def wait(self, done: threading.Event, poll_s: float = math.inf) -> bool:
-        """Wait until `done` is set (and its setter called `wake`), the deadline passes, or `poll_s` is over."""
+        """Wait until `done` is set (whoever sets it calls `wake`), the deadline passes or `poll_s` ends."""
         until = time.perf_counter() + poll_s
         with self._wake:
             while not done.is_set() and not self.expired():

@@ -1,4 +1,4 @@
-"""One planner for several agents: calls queue by earliest deadline, late ones are shed, hung ones left behind."""
+"""One planner for several agents: earliest deadline first, late calls shed, hung ones left behind."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ class ControllerConfig:
     """Steps between periodic triggers; None switches them off."""
     failure_repeat: int = 1
     """Consecutive failures that make a `failure` trigger."""
-    divergence_limit: float = math.inf
-    """A divergence above this is a trigger."""
+    divergence_limit: float | None = None
+    """A divergence above this is a trigger; None switches it off."""
     window: int = 5
     """w: the steps over which evidence of deadlock is kept."""
     deadlock_evidence: int | None = None
@@ -58,7 +58,8 @@ class ControllerConfig:
             value = getattr(self, name)
             _require(1 <= value < math.inf, name, value, "must be 1 (no relaxing) or more")
         _require(self.slo_max_ms is None or self.slo_max_ms > 0, "slo_max_ms", self.slo_max_ms, "must be > 0")
-        _require(self.divergence_limit >= 0, "divergence_limit", self.divergence_limit, "must be 0 or more")
+        limit = self.divergence_limit
+        _require(limit is None or limit >= 0, "divergence_limit", limit, "must be 0 or more, or left out")
         _require(
             self.deadlock_evidence is None or self.deadlock_evidence <= self.window,
             "deadlock_evidence", self.deadlock_evidence, f"cannot exceed the window of {self.window} steps",

@@ -56,6 +56,8 @@ def advance(config: ControllerConfig, state: ControllerState, verdict: Verdict) 
         since_call=1 if verdict.replan else state.since_call + 1,
         since_change=state.since_change + 1,
         failures=failures,
+        # A call answers the evidence: what was seen under the old plan says nothing about the new one.
+        stalled=() if verdict.replan else state.stalled,
         rung=rung,
         clean=clean,
     )

@@ -17,7 +17,7 @@ def observe(
     fired: dict[Trigger, bool] = {
         "periodic": config.period is not None and state.t % config.period == 0,
         "failure": signals.failed and state.failures >= config.failure_repeat,
-        "divergence": signals.divergence > config.divergence_limit,
+        "divergence": config.divergence_limit is not None and signals.divergence > config.divergence_limit,
         "hazard": signals.hazard is not None,
         "deadlock": state.deadlocked,
         "goal": signals.goal_changed,

@@ -20,7 +20,7 @@ MANIFEST = "manifest.json"
 _REPORTED = ("brace-replan", "numpy", "msgspec", "polars", "torch", "transformers", "tokenizers")
 
 
-class Manifest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """`manifest.json` of a run directory."""
 
     schema: int = SCHEMA

@@ -144,7 +144,7 @@ def _parse(lines: list[bytes], path: Path) -> tuple[pl.DataFrame, pl.DataFrame, 
     groups: defaultdict[bytes, list[bytes]] = defaultdict(list)
     for line in lines:
         groups[line[:_HEAD]].append(line)
-    headed = all([_is_header(line, path) for line in groups[_SHARD]])
+    headed = all(_is_header(line, path) for line in groups[_SHARD])
     if not headed or groups.keys() - {_SHARD, _STEP, _CALL, _EPISODE}:
         raise _DamagedError
     ends = [record for line in groups[_EPISODE] if isinstance(record := _decode(line), Episode)]

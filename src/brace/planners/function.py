@@ -10,7 +10,7 @@ from brace.planners.base import Limits, Prompt
 
 
 class FunctionPlanner:
-    """Wraps `prompt text → plan text`, or `prompt text → pieces of plan text` (which can be cut between them)."""
+    """Wraps `prompt text → plan text`, or `prompt text → pieces of it` (which can be cut between them)."""
 
     def __init__(
         self,

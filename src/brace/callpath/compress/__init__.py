@@ -2,6 +2,7 @@
 
 from brace.callpath.compress.base import Compressor, CompressRequest, ScoringCompressor
 from brace.callpath.compress.none import NoCompression
+from brace.callpath.compress.proxy_erecap import ProxyErecap
 from brace.callpath.compress.random import Random
 from brace.callpath.compress.recency import Recency
 from brace.callpath.compress.structured import Structured
@@ -10,6 +11,7 @@ __all__ = [
     "CompressRequest",
     "Compressor",
     "NoCompression",
+    "ProxyErecap",
     "Random",
     "Recency",
     "ScoringCompressor",

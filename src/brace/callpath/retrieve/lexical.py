@@ -17,7 +17,7 @@ _WORD = re.compile(r"\w+")
 
 @retrievers.register("lexical")
 class LexicalRetriever:
-    """Ranks notes (past failures with what helped, house rules) by their words' rarity in common with the query.
+    """Ranks notes (past failures and what helped, house rules) by the rare words they share with the query.
 
     The query is what may never be cut (task, goal, current plan, last failure) and the newest line.
     """

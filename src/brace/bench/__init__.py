@@ -1,0 +1,1 @@
+"""A sweep is a grid of runs and its table."""

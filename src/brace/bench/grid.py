@@ -1,0 +1,164 @@
+"""A sweep: one base configuration, axes along which it varies, and the runs that makes.
+
+    name: windows
+    base: {world: proxy-v2, planner: proxy-symbolic, ...}
+    grid:                       # every combination of these values
+      controller.cooldown: [0, 3]
+      controller.commit: [0, 2]
+    axes:                       # the same, with names and several keys at once
+      rules:
+        ours: {rules: brace}
+        ours without overrides: {rules: brace, controller.overrides: []}
+
+`blocks` holds several such {set, grid, axes} over one base.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from brace.errors import ConfigError, UnknownNameError, suggestion
+from brace.loop.config import RunConfig, load_config
+
+_KEYS = ("name", "base", "set", "grid", "axes", "blocks", "table")
+_BLOCK_KEYS = ("set", "grid", "axes")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One run of a sweep."""
+
+    labels: dict[str, str]
+    """Its place on each axis."""
+    config: RunConfig
+
+    @property
+    def slug(self) -> str:
+        """A folder name made of its labels."""
+        text = "__".join(f"{axis}-{label}" for axis, label in self.labels.items()) or "base"
+        return re.sub(r"[^A-Za-z0-9_.=-]+", "-", text)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """All runs of a sweep, in order."""
+
+    name: str
+    variants: list[Variant]
+    table: str | None = None
+    """The name of the table it is printed as; None for the general one."""
+
+
+def read_yaml(source: str | Path) -> dict[str, Any]:
+    """A YAML file as plain data, with errors that say where."""
+    try:
+        data = yaml.safe_load(Path(source).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {source}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{source} is not valid YAML: {error}") from error
+    if not isinstance(data, dict):
+        raise ConfigError(f"{source}: expected keys and values at the top, not {type(data).__name__}")
+    return data
+
+
+def builtin_sweeps() -> dict[str, Path]:
+    """The sweeps that come with the package."""
+    folder = Path(str(resources.files("brace.bench"))) / "grids"
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def load_sweep(name_or_path: str, overrides: Mapping[str, Any] | None = None) -> Sweep:
+    """A built-in sweep by name, or one from a YAML file; `overrides` apply to every run of it."""
+    known = builtin_sweeps()
+    path = known.get(name_or_path)
+    if path is None:
+        path = Path(name_or_path)
+        if path.suffix not in (".yaml", ".yml"):
+            raise UnknownNameError("sweep", name_or_path, known)
+    return expand(read_yaml(path), overrides or {})
+
+
+def expand(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> Sweep:
+    """All runs of the sweep that `data` describes."""
+    _known_keys(data, _KEYS, "sweep")
+    base = data.get("base", {})
+    blocks = data.get("blocks") or [{key: data[key] for key in _BLOCK_KEYS if key in data}]
+    variants = []
+    for block in blocks:
+        _known_keys(block, _BLOCK_KEYS, "sweep block")
+        for point in itertools.product(*_axes(block)):
+            settings = dict(block.get("set", {}))
+            for _, _, values in point:
+                settings |= values
+            settings |= overrides
+            labels = {axis: label for axis, label, _ in point}
+            config = load_config(with_overrides(base, settings))
+            variants.append(Variant(labels, config))
+    slugs = [variant.slug for variant in variants]
+    for slug in slugs:
+        if slugs.count(slug) > 1:
+            raise ConfigError(f"two runs of the sweep are called {slug!r}; give their axes different names")
+    return Sweep(str(data.get("name", "sweep")), variants, data.get("table"))
+
+
+def with_overrides(base: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with dotted keys set: `controller.cooldown` reaches into `controller`."""
+    result = copy.deepcopy(dict(base))
+    for key, value in settings.items():
+        *folders, leaf = key.split(".")
+        place = result
+        for folder in folders:
+            inner = place.get(folder)
+            if isinstance(inner, str):
+                inner = {"name": inner}
+            if inner is None:
+                inner = {}
+            if not isinstance(inner, dict):
+                raise ConfigError(f"cannot set {key!r}: {folder!r} is a value, not a group of settings")
+            place[folder] = inner
+            place = inner
+        place[leaf] = copy.deepcopy(value)
+    return result
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """`controller.cooldown=3` from the command line; the value is read as YAML."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"cannot read the setting {text!r}; write key=value, e.g. controller.cooldown=3")
+    try:
+        return key.strip(), yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"cannot read the value of {key!r}: {value!r}") from error
+
+
+def _axes(block: Mapping[str, Any]) -> list[list[tuple[str, str, dict[str, Any]]]]:
+    axes = [
+        [(axis, str(label), dict(values or {})) for label, values in points.items()]
+        for axis, points in block.get("axes", {}).items()
+    ]
+    for key, values in block.get("grid", {}).items():
+        if not isinstance(values, list):
+            raise ConfigError(f"grid.{key}: expected a list of values")
+        axes.append([(key.rpartition(".")[2], _label(value), {key: value}) for value in values])
+    return axes
+
+
+def _label(value: Any) -> str:
+    return str(value["name"]) if isinstance(value, Mapping) and "name" in value else str(value)
+
+
+def _known_keys(data: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
+    for key in data:
+        if key not in known:
+            raise ConfigError(f"{what}: unknown key {key!r}{suggestion(str(key), known)}")

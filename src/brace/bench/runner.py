@@ -1,0 +1,141 @@
+"""Runs the episodes of one or many configurations: seeded, resumable, in this process or in several."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from brace.errors import BraceError, LedgerError
+from brace.ledger.manifest import MANIFEST, describe_run, read_manifest, write_manifest
+from brace.ledger.reader import finished_episodes, next_attempts
+from brace.ledger.records import Episode
+from brace.ledger.writer import LedgerWriter
+from brace.loop.build import build_clock, build_path, build_pool, build_rules, build_settings, build_world
+from brace.loop.config import RunConfig, dump_config, load_config
+from brace.loop.core import LoopCore
+from brace.loop.episode import EpisodeLoop
+
+Progress = Callable[["Task", Episode], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One episode of one run."""
+
+    directory: Path
+    episode: int
+    seed: int
+    attempt: int
+
+
+class EpisodeRunner:
+    """The parts of one configuration, built once, and a shard of its ledger."""
+
+    def __init__(self, config: RunConfig, directory: Path) -> None:
+        self._config = config
+        self._world = build_world(config)
+        self._rules = build_rules(config)
+        self._path = build_path(config, build_pool(config), self._world.skills)
+        self._clock = build_clock(config)
+        self._settings = build_settings(config)
+        self._ledger = LedgerWriter(directory)
+
+    def run(self, task: Task) -> Episode:
+        """One episode. A world that raises ends its episode as failed; all up to that step is kept."""
+        core: LoopCore[Any] = LoopCore(
+            self._rules, self._path, self._ledger, self._settings,
+            episode=task.episode, attempt=task.attempt, seed=task.seed,
+        )  # fmt: skip
+        loop = EpisodeLoop(core, self._world, self._clock, hold=self._config.loop.while_thinking == "hold")
+        try:
+            record = loop.run(task.episode, task.seed, task.attempt)
+        except BraceError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a simulator may raise anything; the episode says what
+            record = Episode(
+                episode=task.episode, attempt=task.attempt, seed=task.seed, world=self._world.id,
+                success=False, steps=core.t + 1, wait_ms=core.wait_ms,
+                error=f"{type(error).__name__}: {error}",
+            )  # fmt: skip
+        self._ledger.write(record)
+        return record
+
+    def close(self) -> None:
+        """Close the shard and let the planner's threads go."""
+        self._ledger.close()
+        self._path.pool.close()
+
+
+def prepare_run(config: RunConfig, directory: Path, *, resume: bool) -> list[Task]:
+    """Write the manifest of a new run, or check that of an old one; say which episodes are left."""
+    if (directory / MANIFEST).exists():
+        if not resume:
+            raise LedgerError(
+                f"{directory} already holds a run; go on with --resume, or choose another --out"
+            )
+        if read_manifest(directory).config != dump_config(config):
+            raise LedgerError(f"{directory} was made with another configuration; choose another --out")
+    else:
+        write_manifest(directory, describe_run(config.name, dump_config(config), config.seeds))
+    done, attempts = finished_episodes(directory), next_attempts(directory)
+    return [
+        Task(directory, episode, seed, attempts.get(episode, 0))
+        for episode, seed in enumerate(config.seeds)
+        if episode not in done
+    ]
+
+
+def run_tasks(tasks: Sequence[Task], *, jobs: int = 1, progress: Progress | None = None) -> None:
+    """Run the tasks of any number of prepared runs. Each process writes shards of its own."""
+    results = _in_processes(tasks, jobs) if jobs > 1 else _in_turn(tasks)
+    for task, record in results:
+        if progress is not None:
+            progress(task, record)
+
+
+def _in_turn(tasks: Sequence[Task]) -> Iterator[tuple[Task, Episode]]:
+    runners: dict[Path, EpisodeRunner] = {}
+    try:
+        for task in tasks:
+            yield task, _runner(runners, task.directory).run(task)
+    finally:
+        for runner in runners.values():
+            runner.close()
+
+
+def _in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Episode]]:
+    # Fresh interpreters: forking one whose planner pools have threads could deadlock.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        waiting: dict[Future[Episode], Task] = {}
+        queue = iter(tasks)
+        try:
+            while True:
+                # A short queue, so that an interrupt is not followed by thousands of episodes.
+                while len(waiting) < 4 * jobs and (task := next(queue, None)) is not None:
+                    waiting[pool.submit(_run_in_worker, task)] = task
+                if not waiting:
+                    return
+                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield waiting.pop(future), future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+_WORKER_RUNNERS: dict[Path, EpisodeRunner] = {}
+"""A worker process keeps the parts of each run it has worked for."""
+
+
+def _run_in_worker(task: Task) -> Episode:
+    return _runner(_WORKER_RUNNERS, task.directory).run(task)
+
+
+def _runner(runners: dict[Path, EpisodeRunner], directory: Path) -> EpisodeRunner:
+    if directory not in runners:
+        runners[directory] = EpisodeRunner(load_config(read_manifest(directory).config), directory)
+    return runners[directory]

@@ -1,0 +1,184 @@
+"""Why the figures are so: what suppression led to, which calls were late and why, whether the gate held."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import polars as pl
+
+from brace.ledger.intervals import Estimate, rate
+from brace.ledger.metrics import GATE, GATE_REASONS, MISSED, SUPPRESSED
+from brace.ledger.reader import Run
+
+Outcome = Literal["recovered", "harmless", "harmful", "override"]
+UNACCOUNTED = "unaccounted"
+"""The time of a call that no phase claims."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuppressionRow:
+    """What came after the triggers that one gate reason suppressed."""
+
+    reason: str
+    segments: int
+    recovered: int
+    harmless: int
+    harmful: int
+    override: int
+    """Segments with an override within the horizon; it goes with any of the three outcomes."""
+
+    def share(self, outcome: Outcome) -> Estimate:
+        """The share of segments with this outcome."""
+        return rate(getattr(self, outcome), self.segments, "segments")
+
+
+def suppression_audit(run: Run, horizon: int = 20) -> list[SuppressionRow]:
+    """The outcome of suppressed triggers, a row for each gate reason.
+
+    Consecutive steps of an episode suppressed for the same reason form a segment. Within `horizon` steps
+    past its end, the episode's end permitting, it is `harmful` if a critical hazard, a deadlock trigger
+    that was not on at its last step, or an unsuccessful end comes before an accepted plan; else
+    `recovered` if a plan was accepted; else `harmless`. A step's signals are read before a plan takes
+    effect in it, so harm in the step of the plan's arrival came first; the end of an episode comes last.
+    """
+    segments = _segments(run.steps)
+    accepted = run.calls.filter(pl.col("status").is_in(["ok", "partial"]))
+    ahead = (
+        segments.join(_ends(run), on="episode", how="left", maintain_order="left")
+        .pipe(_next, run.steps.filter("critical"), "t", "hazard", horizon)
+        .pipe(_next, run.steps.filter(_DEADLOCK), "t", "jam", horizon)
+        .pipe(_next, run.steps.filter(pl.col("override").is_not_null()), "t", "overridden", horizon)
+        .pipe(_next, accepted.sort("episode", "t_end"), "t_end", "plan", horizon)
+    )
+    jam = pl.when(~pl.col("jammed")).then("jam")
+    plan = pl.when(pl.col("plan") <= pl.col("final")).then("plan")
+    harm = pl.min_horizontal("hazard", jam)
+    failed = (pl.col("success") == False) & (pl.col("final") - pl.col("t") <= horizon)  # noqa: E712
+    judged = ahead.select(
+        "reason",
+        override=pl.col("overridden").is_not_null(),
+        planned=plan.is_not_null(),
+        harmful=((harm <= plan) | (plan.is_null() & (harm.is_not_null() | failed))).fill_null(False),
+    ).with_columns(
+        recovered=pl.col("planned") & ~pl.col("harmful"),
+        harmless=~pl.col("planned") & ~pl.col("harmful"),
+    )
+    names = ("recovered", "harmless", "harmful", "override")
+    counts = judged.group_by("reason").agg(pl.len(), *(pl.col(name).sum() for name in names))
+    rows = [SuppressionRow(*row) for row in counts.select("reason", "len", *names).iter_rows()]
+    return sorted(rows, key=lambda row: (_rank(row.reason), row.reason))
+
+
+_DEADLOCK = pl.col("triggers").list.contains("deadlock")
+
+
+def _rank(reason: str) -> int:
+    return GATE_REASONS.index(reason) if reason in GATE_REASONS else len(GATE_REASONS)
+
+
+def _segments(steps: pl.DataFrame) -> pl.DataFrame:
+    """One row a segment: its last step `t`, and whether a deadlock trigger was on then."""
+    suppressed = steps.filter(SUPPRESSED).select("episode", "t", reason=GATE, jammed=_DEADLOCK)
+    goes_on = (
+        (pl.col("episode") == pl.col("episode").shift(-1))
+        & (pl.col("t") + 1 == pl.col("t").shift(-1))
+        & (pl.col("reason") == pl.col("reason").shift(-1))
+    )
+    return suppressed.filter(~goes_on.fill_null(False))
+
+
+def _ends(run: Run) -> pl.DataFrame:
+    """The last step of each episode, and whether it succeeded (null where not judged or not over)."""
+    final = run.steps.group_by("episode").agg(final=pl.col("t").max())
+    return final.join(run.episodes.select("episode", "success"), on="episode", how="left")
+
+
+def _next(segments: pl.DataFrame, events: pl.DataFrame, at: str, name: str, horizon: int) -> pl.DataFrame:
+    """Add the step of the first event past each segment's end, within the horizon: a merge of sorted rows."""
+    return segments.join_asof(
+        events.select("episode", pl.col(at).alias(name)),
+        left_on="t", right_on=name, by="episode", strategy="forward",
+        tolerance=horizon, allow_exact_matches=False, coalesce=False, check_sortedness=False,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LateCall:
+    """A slow call and where its time went."""
+
+    episode: int
+    index: int
+    t: int
+    kind: str
+    status: str
+    missed: bool
+    latency_ms: float
+    slo_ms: float | None
+    phases: dict[str, float]
+    """ms by phase, as logged; parts of a phase stand beside it."""
+    dominant: str
+    """The phase, or the part of one, that took the most time by itself."""
+    dominant_ms: float
+
+
+def worst_calls(run: Run, n: int) -> list[LateCall]:
+    """The n worst calls: those that missed their SLO first, and the slowest first among equals."""
+    worst = run.calls.with_columns(MISSED.alias("missed")).sort(
+        "missed", "latency_ms", descending=True, maintain_order=True
+    )
+    return [_late(row) for row in worst.head(n).iter_rows(named=True)]
+
+
+def _late(call: dict[str, Any]) -> LateCall:
+    phases: dict[str, float] = {}
+    alone: dict[str, float] = {}
+    rest = call["latency_ms"]
+    for phase in call["phases"]:
+        name, ms = phase["name"], phase["ms"]
+        phases[name] = phases.get(name, 0.0) + ms
+        if phase["start_ms"] < 0:
+            continue  # before the call: no part of its latency
+        alone[name] = alone.get(name, 0.0) + ms
+        whole = name.rpartition(".")[0]
+        if whole:
+            alone[whole] = alone.get(whole, 0.0) - ms
+        else:
+            rest -= ms
+    alone[UNACCOUNTED] = rest
+    dominant = max(alone, key=lambda name: alone[name])
+    fields = ("episode", "index", "t", "kind", "status", "missed", "latency_ms", "slo_ms")
+    return LateCall(
+        **{name: call[name] for name in fields}, phases=phases, dominant=dominant, dominant_ms=alone[dominant]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """Two calls, or two plan changes, closer than the controller promised, and no override to excuse it."""
+
+    rule: Literal["cooldown", "commit"]
+    episode: int
+    index: int
+    """The later call."""
+    t: int
+    gap: int
+    least: int
+
+
+def anti_churn(run: Run, cooldown: int, commit: int) -> list[Breach]:
+    """Check the log: calls at least `cooldown` (δ) steps apart, plan changes at least `commit` (ω)."""
+    changes = run.calls.filter("changed")
+    breaches = _too_close(run.calls, "t", "cooldown", cooldown) + _too_close(
+        changes, "t_end", "commit", commit
+    )
+    return sorted(breaches, key=lambda breach: (breach.episode, breach.t, breach.index))
+
+
+def _too_close(calls: pl.DataFrame, at: str, rule: Literal["cooldown", "commit"], least: int) -> list[Breach]:
+    gaps = calls.sort("episode", at, "index").select(
+        "episode", "index", at, "override", gap=pl.col(at).diff().over("episode")
+    )
+    close = gaps.filter((pl.col("gap") < least) & pl.col("override").is_null())
+    rows = close.select("episode", "index", at, "gap").iter_rows()
+    return [Breach(rule, episode, index, t, gap, least) for episode, index, t, gap in rows]

@@ -1,0 +1,40 @@
+"""The symbolic reference planner of the proxy world: reads the last action line, writes a plan.
+
+The quality it writes follows the paper's proxy: it falls with the share of the context that was cut, with
+the mode, and with the way the context was cut. It is a model of a reader, not a reader.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from brace.context import Tokenizer, WordTokenizer
+from brace.planners.base import Limits, Prompt
+from brace.registry import planners
+
+_ACTION = re.compile(r"\[action (\d+)\] gap (-?\d+) since (-?\d+)")
+_BY_COMPRESSOR = {"recency": 0.92, "structured": 0.90, "random": 0.85}
+_NO_PROGRESS = 200
+"""In ten thousandths: less than this since the last plan, and the new plan is another one."""
+
+
+@planners.register("proxy-symbolic")
+class ProxyPlanner:
+    """Instant and deterministic. A `full` call also clears the conflict."""
+
+    name = "proxy-symbolic"
+
+    def __init__(self) -> None:
+        self.tokenizer: Tokenizer = WordTokenizer()
+
+    def stream(self, prompt: Prompt, limits: Limits) -> Iterator[str]:
+        """The whole plan in one piece."""
+        found = _ACTION.findall(prompt.text)
+        step, gap, since = (int(number) for number in found[-1]) if found else (0, 0, 0)
+        share = prompt.tokens / max(1, prompt.tokens_in)
+        full = prompt.mode == "full"
+        quality = (1.0 if full else 0.9) * (0.7 + 0.3 * share) * _BY_COMPRESSOR.get(prompt.compressor, 1.0)
+        attempt = step if since < _NO_PROGRESS else 0
+        advance = f"advance({prompt.mode}, {gap // 500}, {prompt.tokens // 50}, {attempt}, {quality:.4f})"
+        yield f"clear(); {advance}" if full else advance
