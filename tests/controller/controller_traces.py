@@ -76,7 +76,7 @@ class Run:
 
 
 def drive(config: ControllerConfig, trace: Trace, policy: FixedPolicy = POLICY) -> Run:
-    """At most one call in flight; its outcome is handed in when it has ended; a cancelled one changes nothing."""
+    """At most one call in flight, its outcome told once it has ended; a cancelled one changes nothing."""
     controller = Controller(config, policy)
     state = controller.start()
     steps: list[Step] = []
@@ -104,7 +104,7 @@ def drive(config: ControllerConfig, trace: Trace, policy: FixedPolicy = POLICY) 
 
 
 def random_trace(seed: int, steps: int) -> Trace:
-    """A trace with rates of its own: some are quiet, some are trouble. The same for a seed in every process."""
+    """Quiet for some seeds, trouble for others; the same for a seed in every process."""
     draw = random.Random(seed)
     rates = [draw.random() ** 2 for _ in range(8)]
     quiet, longest = draw.random(), draw.choice([1, 4, 12])

@@ -61,9 +61,6 @@ def test_what_is_unlimited_stays_unlimited(of: FixedPolicy, expected: Budget) ->
 
 
 def test_each_clean_window_takes_exactly_one_rung_back() -> None:
-    config = ControllerConfig(cooldown=1, relax_budget=2.0, clean_window=3)
-    # Hazards in the step after a call find the gate open, so a commit-free config overrides nothing;
-    # a cooldown of two makes every second call an override.
     config = ControllerConfig(cooldown=2, relax_budget=2.0, clean_window=4)
     start = [GOAL, CRITICAL, CRITICAL]
     rest = [QUIET, GOAL] * 6

@@ -24,7 +24,8 @@ HAND_MADE: list[Record] = [
     Step(0, 5, triggers=("periodic",), gate="in_flight"),
     Step(0, 6, triggers=("periodic",)),
     call(
-        0, 0, 0, slo_ms=200.0, budget=500, tokens_in=1000, tokens_after=500, phases=queued(10.0), changed=True,
+        0, 0, 0, slo_ms=200.0, budget=500, tokens_in=1000, tokens_after=500, changed=True,
+        phases=queued(10.0),
     ),
     call(
         0, 1, 3, slo_ms=200.0, budget=800, tokens_in=1000, tokens_after=800, phases=queued(30.0),

@@ -42,6 +42,11 @@ class Variant:
     config: RunConfig
 
     @property
+    def label(self) -> str:
+        """Its labels for people."""
+        return " · ".join(f"{axis} {label}" for axis, label in self.labels.items()) or self.config.name
+
+    @property
     def slug(self) -> str:
         """A folder name made of its labels."""
         text = "__".join(f"{axis}-{label}" for axis, label in self.labels.items()) or "base"
@@ -73,19 +78,23 @@ def read_yaml(source: str | Path) -> dict[str, Any]:
 
 def builtin_sweeps() -> dict[str, Path]:
     """The sweeps that come with the package."""
-    folder = Path(str(resources.files("brace.bench"))) / "grids"
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    return _shipped("grids")
+
+
+def builtin_configs() -> dict[str, Path]:
+    """The single configurations that come with the package."""
+    return _shipped("configs")
+
+
+def load_run_config(name_or_path: str, overrides: Mapping[str, Any] | None = None) -> RunConfig:
+    """A built-in configuration by name, or one from a YAML file."""
+    path = _find(name_or_path, builtin_configs(), "configuration")
+    return load_config(with_overrides(read_yaml(path), overrides or {}))
 
 
 def load_sweep(name_or_path: str, overrides: Mapping[str, Any] | None = None) -> Sweep:
     """A built-in sweep by name, or one from a YAML file; `overrides` apply to every run of it."""
-    known = builtin_sweeps()
-    path = known.get(name_or_path)
-    if path is None:
-        path = Path(name_or_path)
-        if path.suffix not in (".yaml", ".yml"):
-            raise UnknownNameError("sweep", name_or_path, known)
-    return expand(read_yaml(path), overrides or {})
+    return expand(read_yaml(_find(name_or_path, builtin_sweeps(), "sweep")), overrides or {})
 
 
 def expand(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> Sweep:
@@ -140,6 +149,19 @@ def parse_setting(text: str) -> tuple[str, Any]:
         return key.strip(), yaml.safe_load(value)
     except yaml.YAMLError as error:
         raise ConfigError(f"cannot read the value of {key!r}: {value!r}") from error
+
+
+def _shipped(folder: str) -> dict[str, Path]:
+    home = Path(str(resources.files("brace.bench"))) / folder
+    return {path.stem: path for path in sorted(home.glob("*.yaml"))}
+
+
+def _find(name_or_path: str, known: Mapping[str, Path], what: str) -> Path:
+    if name_or_path in known:
+        return known[name_or_path]
+    if Path(name_or_path).suffix not in (".yaml", ".yml"):
+        raise UnknownNameError(what, name_or_path, known)
+    return Path(name_or_path)
 
 
 def _axes(block: Mapping[str, Any]) -> list[list[tuple[str, str, dict[str, Any]]]]:

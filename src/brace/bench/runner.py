@@ -12,14 +12,14 @@ from typing import Any
 from brace.errors import BraceError, LedgerError
 from brace.ledger.manifest import MANIFEST, describe_run, read_manifest, write_manifest
 from brace.ledger.reader import finished_episodes, next_attempts
-from brace.ledger.records import Episode
+from brace.ledger.records import Call, Episode, Record
 from brace.ledger.writer import LedgerWriter
 from brace.loop.build import build_clock, build_path, build_pool, build_rules, build_settings, build_world
 from brace.loop.config import RunConfig, dump_config, load_config
 from brace.loop.core import LoopCore
 from brace.loop.episode import EpisodeLoop
 
-Progress = Callable[["Task", Episode], None]
+Progress = Callable[["Task", "EpisodeResult"], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,28 @@ class Task:
     episode: int
     seed: int
     attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeResult:
+    """An episode that ended, with what a live table wants to know of its calls."""
+
+    record: Episode
+    latencies_ms: tuple[float, ...]
+    misses: int
+
+
+class _Tally:
+    """Passes records on and remembers the calls."""
+
+    def __init__(self, ledger: LedgerWriter) -> None:
+        self._ledger = ledger
+        self.calls: list[Call] = []
+
+    def write(self, record: Record) -> None:
+        if isinstance(record, Call):
+            self.calls.append(record)
+        self._ledger.write(record)
 
 
 class EpisodeRunner:
@@ -44,10 +66,11 @@ class EpisodeRunner:
         self._settings = build_settings(config)
         self._ledger = LedgerWriter(directory)
 
-    def run(self, task: Task) -> Episode:
+    def run(self, task: Task) -> EpisodeResult:
         """One episode. A world that raises ends its episode as failed; all up to that step is kept."""
+        tally = _Tally(self._ledger)
         core: LoopCore[Any] = LoopCore(
-            self._rules, self._path, self._ledger, self._settings,
+            self._rules, self._path, tally, self._settings,
             episode=task.episode, attempt=task.attempt, seed=task.seed,
         )  # fmt: skip
         loop = EpisodeLoop(core, self._world, self._clock, hold=self._config.loop.while_thinking == "hold")
@@ -62,7 +85,11 @@ class EpisodeRunner:
                 error=f"{type(error).__name__}: {error}",
             )  # fmt: skip
         self._ledger.write(record)
-        return record
+        return EpisodeResult(
+            record,
+            tuple(call.latency_ms for call in tally.calls),
+            sum(call.missed for call in tally.calls),
+        )
 
     def close(self) -> None:
         """Close the shard and let the planner's threads go."""
@@ -77,7 +104,7 @@ def prepare_run(config: RunConfig, directory: Path, *, resume: bool) -> list[Tas
             raise LedgerError(
                 f"{directory} already holds a run; go on with --resume, or choose another --out"
             )
-        if read_manifest(directory).config != dump_config(config):
+        if load_config(read_manifest(directory).config) != config:
             raise LedgerError(f"{directory} was made with another configuration; choose another --out")
     else:
         write_manifest(directory, describe_run(config.name, dump_config(config), config.seeds))
@@ -92,12 +119,12 @@ def prepare_run(config: RunConfig, directory: Path, *, resume: bool) -> list[Tas
 def run_tasks(tasks: Sequence[Task], *, jobs: int = 1, progress: Progress | None = None) -> None:
     """Run the tasks of any number of prepared runs. Each process writes shards of its own."""
     results = _in_processes(tasks, jobs) if jobs > 1 else _in_turn(tasks)
-    for task, record in results:
+    for task, result in results:
         if progress is not None:
-            progress(task, record)
+            progress(task, result)
 
 
-def _in_turn(tasks: Sequence[Task]) -> Iterator[tuple[Task, Episode]]:
+def _in_turn(tasks: Sequence[Task]) -> Iterator[tuple[Task, EpisodeResult]]:
     runners: dict[Path, EpisodeRunner] = {}
     try:
         for task in tasks:
@@ -107,11 +134,11 @@ def _in_turn(tasks: Sequence[Task]) -> Iterator[tuple[Task, Episode]]:
             runner.close()
 
 
-def _in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Episode]]:
+def _in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, EpisodeResult]]:
     # Fresh interpreters: forking one whose planner pools have threads could deadlock.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        waiting: dict[Future[Episode], Task] = {}
+        waiting: dict[Future[EpisodeResult], Task] = {}
         queue = iter(tasks)
         try:
             while True:
@@ -131,7 +158,7 @@ _WORKER_RUNNERS: dict[Path, EpisodeRunner] = {}
 """A worker process keeps the parts of each run it has worked for."""
 
 
-def _run_in_worker(task: Task) -> Episode:
+def _run_in_worker(task: Task) -> EpisodeResult:
     return _runner(_WORKER_RUNNERS, task.directory).run(task)
 
 

@@ -19,7 +19,7 @@ class LedgerWriter:
     """One writer, one shard. Safe to share between threads; never shared between processes."""
 
     def __init__(self, directory: Path) -> None:
-        self.path, self._file = _new_shard(directory)
+        self.number, self.path, self._file = _new_shard(directory)
         self._encoder = msgspec.json.Encoder()
         self._buffer = bytearray()
         self._lock = threading.Lock()
@@ -57,14 +57,15 @@ class LedgerWriter:
         self.close()
 
 
-def _new_shard(directory: Path) -> tuple[Path, int]:
+def _new_shard(directory: Path) -> tuple[int, Path, int]:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         number = len(list(directory.glob("shard-*.jsonl")))
         while True:
             path = directory / f"shard-{number:05d}.jsonl"
             try:
-                return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+                file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+                return number, path, file
             except FileExistsError:
                 number += 1
     except OSError as error:

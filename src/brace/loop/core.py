@@ -180,8 +180,7 @@ class LoopCore(Generic[S]):
         if accepted is None and status != "cancelled":
             fallback, accepted = self._fall_back(holder, before)
         changed = accepted is not None and is_change(accepted, before, self.path.skills)
-        call.phases.phases = list(result.phases)
-        call.phases.add("execute", started, time.perf_counter() - started)
+        dispatched = time.perf_counter()
         slo = call.budget.slo_ms
         missed = slo is not None and (status in ("cut", "shed") or result.latency_ms > slo)
         tokens = result.tokens
@@ -189,6 +188,12 @@ class LoopCore(Generic[S]):
         wait_ms = max(0.0, stood_still_ms - queue_ms)
         self.wait_ms += wait_ms
         mode = self.path.modes[call.budget.mode]
+        plan_text = normal_form(accepted, self.path.skills) if accepted else ""
+        call.phases.phases = list(result.phases)
+        if kind == "measured":
+            # A recording has these already, and a formula says nothing about them.
+            call.phases.add("execute", started, dispatched - started)
+            call.phases.add("accounting", dispatched, time.perf_counter() - dispatched)
         self._ledger.write(
             Call(
                 episode=self._episode, attempt=self._attempt, index=call.index,
@@ -205,7 +210,7 @@ class LoopCore(Generic[S]):
                 counted_by=self.buffer.tokenizer.name,
                 phases=tuple(call.phases.phases),
                 output=result.output,
-                plan=normal_form(accepted, self.path.skills) if accepted else "",
+                plan=plan_text,
                 error=error,
             )
         )  # fmt: skip

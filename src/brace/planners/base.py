@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from brace.context import Tokenizer
 
@@ -34,6 +34,7 @@ class Limits(Protocol):
         ...
 
 
+@runtime_checkable
 class Planner(Protocol):
     """Writes plans. `stream` runs in a worker thread and should look at `limits` between pieces."""
 

@@ -1,0 +1,60 @@
+"""`brace demo`: everything once, on the proxy world."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from brace.cli.audit import audit
+from brace.cli.export import export
+from brace.cli.options import Out
+from brace.cli.replay import replay
+from brace.cli.report import report
+from brace.cli.run import run
+from brace.cli.sweep import sweep
+from brace.errors import LedgerError
+from brace.ledger.manifest import MANIFEST
+
+_QUICK_EPISODES = 5
+
+
+def demo(out: Out = Path("runs/demo")) -> None:
+    """Run, report, audit, replay, export and sweep, in under two minutes.
+
+    [dim]brace demo --out runs/demo[/]
+    """
+    console = Console()
+    _clear(out)
+    brace, no_brace = out / "brace", out / "no-brace"
+
+    console.rule("run: the same rehearsal with BRACE and without")
+    run("rehearsal", out=brace)
+    run("rehearsal-no-brace", out=no_brace)
+    console.rule("report")
+    report([brace, no_brace], html=out / "report.html")
+    console.rule("audit: why were calls late, what became of suppressed triggers")
+    audit(brace)
+    console.rule("replay: every decision again")
+    replay(brace)
+    console.rule("export")
+    export(brace, parquet=brace / "parquet")
+    console.rule(f"sweep: the paper's controller sweep, {_QUICK_EPISODES} of its 60 episodes a row")
+    sweep("proxy", out=out / "proxy", episodes=_QUICK_EPISODES, jobs=2)
+    console.print(f"open {out / 'report.html'} in a browser", highlight=False)
+
+
+def _clear(out: Path) -> None:
+    """Begin afresh, but remove nothing that is not an earlier demo."""
+    if not out.exists():
+        return
+    if any(out.iterdir()) and not (out / "brace" / MANIFEST).exists():
+        raise LedgerError(f"{out} holds something that is not an earlier demo; choose another --out")
+    shutil.rmtree(out)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command()(demo)

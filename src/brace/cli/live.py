@@ -1,0 +1,68 @@
+"""A progress bar and a table that fills while episodes run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from brace.bench.runner import EpisodeResult, Task, run_tasks
+from brace.errors import BraceError
+
+_MOST_ROWS = 14
+"""A live table longer than the screen flickers; the rows worked on last are shown."""
+
+
+@dataclass(slots=True)
+class _Row:
+    episodes: int = 0
+    successes: int = 0
+    errors: list[str] = field(default_factory=list)
+    latencies_ms: list[float] = field(default_factory=list)
+    misses: int = 0
+
+    def add(self, result: EpisodeResult) -> None:
+        self.episodes += 1
+        self.successes += bool(result.record.success)
+        self.latencies_ms += result.latencies_ms
+        self.misses += result.misses
+        if result.record.error:
+            self.errors.append(f"episode {result.record.episode}: {result.record.error}")
+
+    def cells(self) -> list[str]:
+        calls = len(self.latencies_ms)
+        p50, p95 = (f"{np.percentile(self.latencies_ms, q):.1f}" if calls else "–" for q in (50, 95))
+        missed = f"{100 * self.misses / calls:.1f} %" if calls else "–"
+        success = f"{100 * self.successes / self.episodes:.0f} %"
+        return [str(self.episodes), success, f"{calls / self.episodes:.1f}", p50, p95, missed]
+
+
+def run_with_progress(tasks: Sequence[Task], labels: dict[Path, str], *, jobs: int, console: Console) -> None:
+    """Run the tasks, showing how far they are and what comes out; an episode that raised is an error."""
+    rows: dict[str, _Row] = {}
+    bar = Progress(
+        TextColumn("episodes"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console
+    )
+    total = bar.add_task("episodes", total=len(tasks))
+
+    def view() -> Group:
+        table = Table("run", "episodes", "success", "calls/ep", "P50 ms", "P95 ms", "missed", box=None)
+        for label, row in list(rows.items())[-_MOST_ROWS:]:
+            table.add_row(label, *row.cells())
+        return Group(bar, table)
+
+    def show(task: Task, result: EpisodeResult) -> None:
+        rows.setdefault(labels[task.directory], _Row()).add(result)
+        bar.advance(total)
+
+    with Live(get_renderable=view, console=console, refresh_per_second=4, transient=not console.is_terminal):
+        run_tasks(tasks, jobs=jobs, progress=show)
+    errors = [f"{label}, {error}" for label, row in rows.items() for error in row.errors]
+    if errors:
+        raise BraceError(f"{len(errors)} episodes ended in an error; the first: {errors[0]}")

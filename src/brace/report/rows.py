@@ -1,0 +1,174 @@
+"""One small model of a table, and its three plain forms: terminal, Markdown, CSV. The page has a fourth."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from rich import box
+from rich import table as rich_table
+from rich.console import JustifyMethod
+from rich.text import Text
+
+from brace.ledger.intervals import NONE, SHARE, Estimate
+
+Cell = str | int | float | Estimate | None
+"""None is printed as a dash: there is no such figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A heading, and how the cells beneath it are set."""
+
+    header: str
+    right: bool = False
+    decimals: int | None = None
+    """For floats; without it three digits that matter."""
+    code: bool = False
+    """Set in a fixed-width face where there is a choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The cells of one line, and the heading it stands under (rows of a group follow each other)."""
+
+    cells: tuple[Cell, ...]
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What is shown, before it is known where. Printing it with rich shows it in the terminal."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    legend: tuple[str, ...] = ()
+    """How to read it."""
+    notes: tuple[str, ...] = ()
+    """What is missing from it, and why."""
+
+    def groups(self) -> Iterator[tuple[str, list[Row]]]:
+        """The rows, heading by heading."""
+        gathered: dict[str, list[Row]] = {}
+        for row in self.rows:
+            gathered.setdefault(row.group, []).append(row)
+        yield from gathered.items()
+
+    def __rich__(self) -> rich_table.Table:
+        shown = rich_table.Table(
+            title=Text(clean(self.title), style="bold"), title_justify="left", box=box.SIMPLE_HEAD,
+            caption=Text("\n".join(map(clean, (*self.legend, *self.notes))), style="dim"),
+            caption_justify="left", pad_edge=False, padding=(0, 1, 0, 0),
+        )  # fmt: skip
+        for column in self.columns:
+            # Text, not str: a label with [brackets] is no markup.
+            justify: JustifyMethod = "right" if column.right else "left"
+            shown.add_column(
+                Text(clean(column.header)), justify=justify, overflow="fold", no_wrap=column.code
+            )
+        for group, rows in self.groups():
+            shown.add_section()
+            if group:
+                shown.add_row(Text(clean(group), style="bold"))
+            for row in rows:
+                shown.add_row(*map(_rich_cell, row.cells, self.columns))
+        return shown
+
+    def markdown(self) -> str:
+        """A GitHub table with its legend and notes as a list beneath."""
+        lines = [
+            f"**{_escaped(self.title)}**",
+            "",
+            _piped(column.header for column in self.columns),
+            _piped("---:" if column.right else "---" for column in self.columns),
+        ]
+        for group, rows in self.groups():
+            if group:
+                lines.append(_piped([f"**{group}**", *[""] * (len(self.columns) - 1)]))
+            lines += [_piped(map(text, row.cells, self.columns)) for row in rows]
+        if self.legend or self.notes:
+            lines += ["", *(f"- {_escaped(line)}" for line in (*self.legend, *self.notes))]
+        return "\n".join(lines) + "\n"
+
+    def csv(self) -> str:
+        """The same rows unrounded; a column of figures becomes four: value, lo, hi (the 95 % interval), n."""
+        grouped = any(row.group for row in self.rows)
+        figures = [
+            any(isinstance(row.cells[index], Estimate) for row in self.rows)
+            for index in range(len(self.columns))
+        ]
+        header = ["group"] if grouped else []
+        for column, is_figure in zip(self.columns, figures, strict=True):
+            suffixes = ("", " lo", " hi", " n") if is_figure else ("",)
+            header += [column.header + suffix for suffix in suffixes]
+        target = io.StringIO()
+        writer = csv.writer(target, lineterminator="\n")
+        writer.writerow(header)
+        for row in self.rows:
+            cells: list[object] = [row.group] if grouped else []
+            for cell, is_figure in zip(row.cells, figures, strict=True):
+                if isinstance(cell, Estimate):
+                    cell = printed(cell)
+                    cells += [cell.value, cell.lo, cell.hi, cell.n]
+                else:
+                    cells += [cell, "", "", ""] if is_figure else [cell]
+            writer.writerow(cells)
+        return target.getvalue()
+
+
+def printed(estimate: Estimate) -> Estimate:
+    """The figure in the unit it is printed in: shares in per cent."""
+    if estimate.unit != SHARE:
+        return estimate
+    value, lo, hi = (
+        None if x is None else 100 * x for x in (estimate.value, estimate.lo, estimate.hi)
+    )  # fmt: skip
+    return replace(estimate, value=value, lo=lo, hi=hi, unit="%")
+
+
+def parts(estimate: Estimate) -> tuple[str, str]:
+    """The value and its interval as printed, without the unit, rounded as the ledger rounds."""
+    bare = replace(printed(estimate), unit="")
+    value = str(replace(bare, lo=None, hi=None))
+    return value, str(bare).removeprefix(value).strip()
+
+
+def text(cell: Cell, column: Column) -> str:
+    """A cell as plain text; a table names the unit of its figures elsewhere."""
+    if cell is None:
+        return NONE
+    if isinstance(cell, Estimate):
+        return " ".join(parts(cell)).strip()
+    if isinstance(cell, float):
+        return number(cell) if column.decimals is None else f"{cell:.{column.decimals}f}"
+    return clean(str(cell))
+
+
+def number(value: float) -> str:
+    """A plain number, rounded as the ledger rounds."""
+    return str(Estimate(value, None, None, 1, "", ""))
+
+
+def clean(words: str) -> str:
+    """Without what a terminal might obey: what comes from a ledger may hold escape codes."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in words)
+
+
+def _rich_cell(cell: Cell, column: Column) -> Text:
+    if isinstance(cell, Estimate):
+        value, interval = parts(cell)
+        return Text.assemble(value, (f" {interval}" if interval else "", "dim"))
+    return Text(text(cell, column))
+
+
+def _piped(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(_escaped(cell) for cell in cells) + " |"
+
+
+def _escaped(words: str) -> str:
+    for char in "\\|<":
+        words = words.replace(char, f"\\{char}")
+    return clean(words)

@@ -1,0 +1,117 @@
+"""How figures look, and how one becomes a piece of a page: mid-tones that hold on light and on dark."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterable
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+INK = "#7c7f84"
+"""Text and axes: between black and white, and on a page replaced by the colour of its text."""
+BLUE, ORANGE, GREEN, PURPLE, RED, SKY, OLIVE = (
+    "#2e86c9", "#d98e04", "#2f9e77", "#b8659b", "#d4541b", "#73b8e6", "#8f8a2d",
+)  # fmt: skip
+"""After Okabe and Ito, so that no common colour blindness merges two of them."""
+RUN_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, OLIVE, RED, SKY)
+WIDTH = 5.6
+"""Inches: at this width a phone shows the lettering at about the size it was set."""
+STYLE = {
+    "font.size": 10.0,
+    "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": INK,
+    "xtick.color": INK, "ytick.color": INK,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.8,
+    "axes.axisbelow": True, "legend.frameon": False,
+    "svg.fonttype": "none",
+    "text.parse_math": False,  # a run may be called $HOME
+}  # fmt: skip
+_SHARED = re.compile(r"__|/")
+_LONGEST = 26
+_FRACTION = re.compile(r"(\.\d\d)\d+")
+_REFERENCE = re.compile(r"#([\w-]+)")
+
+
+def colour(position: int) -> str:
+    """The colour of the run at this position."""
+    return RUN_COLOURS[position % len(RUN_COLOURS)]
+
+
+def dashes(position: int) -> str:
+    """The line of the run at this position: solid until the colours are used up."""
+    return ("-", "--", ":", "-.")[position // len(RUN_COLOURS) % 4]
+
+
+def blank(height: float, width: float = WIDTH) -> Figure:
+    """An empty figure without a background."""
+    return Figure(figsize=(width, height), layout="constrained", facecolor="none")
+
+
+def grid(axes: Axes, axis: str) -> None:
+    """Faint lines to read values by."""
+    axes.set_facecolor("none")
+    axes.grid(axis="x" if axis == "x" else "y", color=INK, alpha=0.25, linewidth=0.6)
+
+
+def nothing(axes: Axes, why: str) -> None:
+    """Say why there is nothing to see."""
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, why, ha="center", va="center", transform=axes.transAxes)
+
+
+def short_names(labels: Iterable[str]) -> dict[str, str]:
+    """Names that fit into a figure: parts that all labels share go, then the middle, never the difference."""
+    full = list(labels)
+    pieces = {label: _SHARED.split(label) for label in full}
+    shared = set.intersection(*map(set, pieces.values())) if len(full) > 1 else set()
+    names = {}
+    for label in full:
+        name = label
+        if len(name) > _LONGEST:
+            name = " ".join(piece for piece in pieces[label] if piece not in shared) or label
+        if len(name) > _LONGEST:
+            name = f"{name[: _LONGEST // 2]}…{name[-_LONGEST // 2 + 1 :]}"
+        names[label] = name
+    if len(set(names.values())) < len(full):
+        names = {label: f"{number}: {names[label]}" for number, label in enumerate(full, start=1)}
+    # matplotlib leaves names that begin with an underscore out of legends.
+    return {label: f" {name}" if name.startswith("_") else name for label, name in names.items()}
+
+
+def svg(figure: Figure, name: str, description: str) -> str:
+    """The figure as an `<svg>` to be put into a page. `name` keeps its ids apart from other figures'."""
+    target = io.StringIO()
+    with mpl.rc_context({**STYLE, "svg.hashsalt": name}), warnings.catch_warnings():
+        # The reader's browser has the glyphs that the measuring font may lack.
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        figure.savefig(target, format="svg", transparent=True, metadata={"Date": None})
+    root = ElementTree.fromstring(target.getvalue())  # noqa: S314 - matplotlib wrote it just now
+    for metadata in [child for child in root if child.tag.endswith("metadata")]:
+        root.remove(metadata)
+    referenced = set(_REFERENCE.findall(ElementTree.tostring(root, encoding="unicode")))
+    for element in root.iter():
+        _embed(element, referenced)
+    for fixed in ("width", "height"):
+        root.attrib.pop(fixed, None)  # the page decides; the viewBox keeps the shape
+    root.attrib |= {"role": "img", "aria-label": description, "class": name.partition("-")[0]}
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _embed(element: ElementTree.Element, referenced: set[str]) -> None:
+    """Without namespaces, unused ids and needless digits, in the colours and the face of the page."""
+    element.tag = element.tag.rpartition("}")[2]
+    attributes = {name.rpartition("}")[2]: value for name, value in element.attrib.items()}
+    if attributes.get("id") not in referenced:
+        attributes.pop("id", None)
+    for name in ("d", "x", "y", "transform"):
+        if name in attributes:
+            attributes[name] = _FRACTION.sub(r"\1", attributes[name])
+    if "style" in attributes:
+        style = attributes["style"].replace(INK, "currentColor")
+        attributes["style"] = re.sub(r"font: ([\d.]+px)[^;]*", r"font-size: \1", style)
+    element.attrib.clear()
+    element.attrib.update(attributes)
