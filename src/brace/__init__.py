@@ -5,12 +5,18 @@ shortens the context to that budget, enforces the deadline, falls back when it i
 every phase of every call. Start with `Agent`.
 """
 
-from brace.callpath import PlannerPool
-from brace.context import HfTokenizer, Segment
-from brace.controller import ControllerConfig
-from brace.errors import BraceError
-from brace.loop.agent import Agent, AgentStep
-from brace.plan import Arg, Plan, Skill, SkillSet
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from brace.callpath import PlannerPool
+    from brace.context import HfTokenizer, Segment
+    from brace.controller import ControllerConfig
+    from brace.errors import BraceError
+    from brace.loop.agent import Agent, AgentStep
+    from brace.plan import Arg, Plan, Skill, SkillSet
 
 __version__ = "0.1.0"
 __all__ = [
@@ -27,3 +33,24 @@ __all__ = [
     "SkillSet",
     "__version__",
 ]
+
+_HOMES = {
+    "Agent": "brace.loop.agent",
+    "AgentStep": "brace.loop.agent",
+    "Arg": "brace.plan",
+    "BraceError": "brace.errors",
+    "ControllerConfig": "brace.controller",
+    "HfTokenizer": "brace.context",
+    "Plan": "brace.plan",
+    "PlannerPool": "brace.callpath",
+    "Segment": "brace.context",
+    "Skill": "brace.plan",
+    "SkillSet": "brace.plan",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that one room does not drag in the whole house."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'brace' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -33,6 +33,7 @@ from brace.registry import compressors
 
 WORDS = TOKENIZERS["words"]
 BIG = big_history(20_000)
+LONG = lines_of(BIG)
 SEEN = [Segment("task", "tidy"), *(Segment("observation", "door shut", step) for step in range(40))]
 
 
@@ -154,14 +155,15 @@ def test_words_never_melt_into_one_even_where_offsets_leave_spaces_out(trim: boo
 
 
 @every_granular
-@pytest.mark.parametrize("room", [500, 2000, 10_000])
+@pytest.mark.parametrize("room", [500, 5000])
 def test_by_token_a_long_context_meets_the_room_exactly(name: str, room: int) -> None:
-    assert total(select(name, "token", BIG, room, seed=3)) == room
+    kept = build(name, "token").compress(CompressRequest(LONG, room, WORDS, seed=3))
+    assert total(kept) == room
 
 
 @every_case
 def test_twenty_thousand_lines_compress_in_no_time(name: str, grain: str) -> None:
     lines = lines_of(BIG)
-    started = time.perf_counter()
+    started = time.process_time()
     build(name, grain).compress(CompressRequest(lines, 2000, WORDS))
-    assert time.perf_counter() - started < 2.0
+    assert time.process_time() - started < 2.0

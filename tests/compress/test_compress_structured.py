@@ -157,9 +157,9 @@ def test_time_grows_linearly_with_the_context() -> None:
             line.spans(WORDS)
         took = []
         for _ in range(3):
-            started = time.perf_counter()
+            started = time.process_time()
             Structured().compress(CompressRequest(lines, 1000, WORDS))
-            took.append(time.perf_counter() - started)
+            took.append(time.process_time() - started)
         return min(took)
 
     assert fastest(20_000) < 20 * fastest(2000)

@@ -107,7 +107,7 @@ def test_the_first_trigger_ever_is_always_admitted(config: ControllerConfig, tra
         assert triggered[0].verdict.override is None
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=150)
 @given(configs(overrides=True), traces)
 def test_every_breach_of_a_spacing_is_logged_as_an_override(config: ControllerConfig, trace: Trace) -> None:
     run = drive(config, trace)
@@ -118,7 +118,7 @@ def test_every_breach_of_a_spacing_is_logged_as_an_override(config: ControllerCo
         assert after.t - before.t >= config.commit or after.called in overridden
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=150)
 @given(configs(overrides=True), traces)
 def test_an_override_names_a_cause_that_was_there_and_only_when_the_gate_was_closed(
     config: ControllerConfig, trace: Trace
@@ -135,7 +135,7 @@ def test_an_override_names_a_cause_that_was_there_and_only_when_the_gate_was_clo
             assert verdict.replan, "a cause that may override was there and the gate still refused"
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=150)
 @given(configs(overrides=True), traces)
 def test_a_refusal_names_the_window_that_is_really_closed(config: ControllerConfig, trace: Trace) -> None:
     run = drive(config, trace)
@@ -189,7 +189,7 @@ def test_a_saved_state_continues_as_if_never_interrupted(
 def test_decisions_are_the_same_in_every_process_whatever_the_hash_seed() -> None:
     script = Path(controller_traces.__file__)
     here = "\n".join(map(repr, drive(LIVELY, random_trace(0, 400)).decisions))
-    for seed in ("0", "1", "4242"):
+    for seed in ("1", "4242"):
         other = subprocess.run(
             [sys.executable, str(script)],
             env={**os.environ, "PYTHONHASHSEED": seed},

@@ -109,7 +109,7 @@ def joint_deviance(rows: list[Row]) -> tuple[float, float]:
         degrees += 1
     # Wilson and Hilferty: the cube root of chi-squared is nearly normal.
     spread = 2 / (9 * max(1, degrees))
-    z = ((deviance / max(1, degrees)) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)
+    z = ((max(0.0, deviance) / max(1, degrees)) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)
     return deviance, 0.5 * math.erfc(z / math.sqrt(2))
 
 

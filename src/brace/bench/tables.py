@@ -37,7 +37,10 @@ def print_table(sweep: Sweep, folder: Path, console: Console) -> None:
 
 
 def _print_general(sweep: Sweep, folder: Path, console: Console) -> None:
-    table = Table("run", *(name.replace("_", " ") for name in _COLUMNS), title=sweep.name)
+    table = Table(title=sweep.name, caption="95 % intervals in brackets")
+    table.add_column("run", no_wrap=True)
+    for name in _COLUMNS:
+        table.add_column(name.replace("_", " "), justify="right")
     for variant in sweep.variants:
         summary = summarise(load_run(folder / variant.slug))
         table.add_row(variant.label, *(_cell(summary, name) for name in _COLUMNS))

@@ -5,7 +5,8 @@ Each returns what its caption has to say about what is drawn, or left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import matplotlib as mpl
@@ -13,7 +14,7 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from brace.ledger.metrics import EXECUTED, MISSED
 from brace.ledger.reader import Run
@@ -25,13 +26,16 @@ MOST_POINTS = 2_000
 """Of a plot: beyond it, points are thinned, evenly by rank and with both ends kept."""
 _MOST_SLOS = 3
 _SLIVER = 0.015
-_ROOM = 0.13
+_ROOM = 0.2
+_TAIL = 20
+_BEYOND = 3
 _PHASES = {
     "clarify": style.PURPLE, "context_compress": style.GREEN, "retrieve": style.OLIVE,
     "replan.queue": "#9a9ea6", "replan.prefill": style.BLUE, "replan.decode": style.SKY,
     "replan": "#4d6fa8", "execute": style.ORANGE,
 }  # fmt: skip
 _REST = "#b9bcc2"
+_OTHERS = "the rest"
 _NO_CALLS = "no executed calls"
 
 Indices = NDArray[np.intp]
@@ -63,7 +67,7 @@ def kinds(runs: Mapping[str, Run]) -> list[str]:
     return sorted({kind for run in runs.values() for kind in run.calls.filter(EXECUTED)["kind"].unique()})
 
 
-def thin(values: Sequence[float] | NDArray[np.float64], most: int) -> Indices:
+def thin(values: ArrayLike, most: int) -> Indices:
     """Which points to draw, in rising order: all, or at most `most`, evenly by rank, the ends kept."""
     order = np.argsort(np.asarray(values), kind="stable")
     if len(order) <= most:
@@ -71,10 +75,17 @@ def thin(values: Sequence[float] | NDArray[np.float64], most: int) -> Indices:
     return order[np.linspace(0, len(order) - 1, max(most, 2)).round().astype(np.intp)]
 
 
-def cdf(values: Sequence[float] | NDArray[np.float64], most: int) -> tuple[NDArray[np.float64], ...]:
+def cdf(values: ArrayLike, most: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The points of the empirical distribution function: a value, and the share of values up to it."""
-    ranks = thin(np.arange(len(values)), most)
-    return np.sort(np.asarray(values, dtype=np.float64))[ranks], (ranks + 1) / len(values)
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    ranks = thin(ordered, most)
+    return ordered[ranks], (ranks + 1) / len(ordered)
+
+
+def key_rows(runs: Mapping[str, Run]) -> int:
+    """How many lines the key of a plot takes above its axes."""
+    names = [one.name for one in series(runs)]
+    return -(-(len(names) + 1) // 3) if style.fit_in_line(names) else len(names) + 1
 
 
 @mpl.rc_context(style.STYLE)
@@ -84,21 +95,22 @@ def latency_cdf(axes: Axes, runs: Mapping[str, Run], most: int = MOST_POINTS) ->
     if not drawn:
         style.nothing(axes, _NO_CALLS)
         return [_NO_CALLS]
-    share = max(2, most // len(drawn))
+    share = _share(drawn, most)
+    handles = []
     for one in drawn:
         x, y = cdf(one.calls["latency_ms"].to_numpy(), share)
-        axes.step(
-            np.insert(x, 0, x[0]), np.insert(y, 0, 0.0), where="post", label=f"{one.name}, n = {len(one.calls)}",
-            color=style.colour(one.position), linestyle=style.dashes(one.position), linewidth=1.8,
+        handles += axes.step(
+            np.insert(x, 0, x[0]), np.insert(y, 0, 0.0), where="post", linewidth=1.8,
+            color=style.colour(one.position), linestyle=style.dashes(one.position),
         )  # fmt: skip
-    _slos(axes, runs, axes.axvline)
+    style.key(axes, handles, [f"{one.name}, n = {len(one.calls)}" for one in drawn])
+    beyond = _slos(axes, runs, drawn, upright=True)
     axes.set_xlabel(_latency_label(axes.set_xscale, drawn, runs))
     axes.set_ylabel("calls done, %")
     axes.set_yticks(np.linspace(0, 1, 5), ["0", "25", "50", "75", "100"])
     axes.set_ylim(0, 1.02)
-    axes.legend(loc="lower right", handlelength=1.4)
     style.grid(axes, "y")
-    return _thinned(sum(len(one.calls) for one in drawn), sum(min(share, len(one.calls)) for one in drawn))
+    return [*beyond, *_thinned(drawn, share)]
 
 
 @mpl.rc_context(style.STYLE)
@@ -109,39 +121,37 @@ def phase_stack(axes: Axes, runs: Mapping[str, Run]) -> list[str]:
     totals = [sum(of_run.values()) for of_run in means]
     widest = max(totals, default=0.0)
     if not widest:
-        style.nothing(axes, "no executed call has phases" if drawn else _NO_CALLS)
-        return ["no executed call has phases" if drawn else _NO_CALLS]
+        why = "no executed call has phases" if drawn else _NO_CALLS
+        style.nothing(axes, why)
+        return [why]
     names = dict.fromkeys(name for of_run in means for name in of_run)
     large = [name for name in names if any(of_run.get(name, 0) > _SLIVER * widest for of_run in means)]
     slivers = [name for name in names if name not in large]
     keyed = {}
-    for y, (of_run, total) in enumerate(zip(means, totals, strict=True)):
+    for y, (one, of_run, total) in enumerate(zip(drawn, means, totals, strict=True)):
         left = 0.0
         for name in (*large, ""):
             ms = of_run.get(name, 0.0) if name else total - left
             shade = _PHASES.get(name, _REST)
-            axes.barh(y, ms, left=left, height=0.56, color=shade)
+            axes.barh(y, ms, left=left, height=0.46, color=shade)
             if ms > _ROOM * widest:
-                words = name.rpartition(".")[2] or "the rest"
+                words = name.rpartition(".")[2] or _OTHERS
                 axes.text(left + ms / 2, y, f"{words} {number(ms)}", ha="center", va="center", color="white")
             elif ms > 0.001 * widest:
-                keyed[name or "the rest"] = shade
+                keyed[name or _OTHERS] = shade
             left += ms
+        axes.text(0, y - 0.28, one.name, va="bottom")
         axes.text(left + 0.015 * widest, y, f"{number(total)} ms", va="center")
-    axes.set_yticks(range(len(drawn)), [one.name for one in drawn])
-    axes.set_ylim(len(drawn) - 0.5, -0.5)
+    axes.set_yticks([])
+    axes.set_ylim(len(drawn) - 0.65, -0.65)
     axes.set_xlim(0, 1.16 * widest)
     axes.set_xlabel(f"mean of executed calls, ms ({_kinds(runs)})")
-    axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     style.grid(axes, "x")
     if keyed:
         handles = [Line2D([], [], color=shade, linewidth=6) for shade in keyed.values()]
-        axes.legend(
-            handles, list(keyed), loc="upper left", bbox_to_anchor=(0, -0.32 / axes.figure.get_figheight() * 2),
-            ncols=2, handlelength=0.8, borderpad=0,
-        )  # fmt: skip
-    return [f"“The rest” are {', '.join(slivers)}, below 1.5 % of the longest bar each"] if slivers else []
+        style.key(axes, handles, list(keyed))
+    return [f"“{_OTHERS}”: {', '.join(slivers)}, each below 1.5 % of the longest bar"] if slivers else []
 
 
 @mpl.rc_context(style.STYLE)
@@ -155,42 +165,82 @@ def tokens_scatter(axes: Axes, runs: Mapping[str, Run], most: int = MOST_POINTS)
     if not drawn:
         style.nothing(axes, "no executed call had a prompt")
         return ["no executed call had a prompt"]
-    share = max(2, most // len(drawn))
-    shown = 0
+    share = _share(drawn, most)
     for one in drawn:
         chosen = one.calls[thin(one.calls["latency_ms"].to_numpy(), share)].with_columns(missed=MISSED)
-        shown += len(chosen)
         shade = style.colour(one.position)
         cut = chosen.filter(pl.col("tokens_in") != pl.col("tokens_after"))
-        axes.plot(cut["tokens_in"], cut["latency_ms"], "o", ms=2.6, mec="none", color=shade, alpha=0.25)
+        axes.plot(cut["tokens_in"], cut["latency_ms"], "o", ms=2.6, mec="none", color=shade, alpha=0.35)
         for missed, marker, size in ((False, "o", 4.0), (True, "x", 6.0)):
             part = chosen.filter(pl.col("missed") == missed)
             axes.plot(
                 part["tokens_after"], part["latency_ms"], marker, ms=size, color=shade,
                 mec=shade if missed else "none", mew=1.6, alpha=1.0 if missed else 0.75,
             )  # fmt: skip
-    _slos(axes, runs, axes.axhline)
+    beyond = _slos(axes, runs, drawn, upright=False)
     axes.set_ylabel(_latency_label(axes.set_yscale, drawn, runs))
     axes.set_xlabel("tokens after reduction (faint: before)")
     axes.set_xlim(left=0)
     handles = [Line2D([], [], marker="o", ls="", ms=5, color=style.colour(one.position)) for one in drawn]
     handles.append(Line2D([], [], marker="x", ls="", ms=6, mew=1.6, color=style.INK))
-    names = [*(one.name for one in drawn), "missed its SLO"]
-    axes.legend(
-        handles, names, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=min(3, len(names)), handletextpad=0.2,
-        columnspacing=1.0, borderpad=0,
-    )  # fmt: skip
+    style.key(axes, handles, [*(one.name for one in drawn), "missed its SLO"])
     style.grid(axes, "y")
-    return _thinned(sum(len(one.calls) for one in drawn), shown)
+    return [*beyond, *_thinned(drawn, share)]
 
 
 def _mean_phases(calls: pl.DataFrame) -> dict[str, float]:
     """Mean ms of each phase over all calls, in the order in which phases begin."""
-    begins: dict[str, float] = {}
-    sums: dict[str, float] = {}
-    for phases in calls["phases"]:
-        for phase in phases:
-            begins[phase["name"]] = min(phase["start_ms"], begins.get(phase["name"], np.inf))
-        for name, ms in own_times(phases).items():
-            sums[name] = sums.get(name, 0.0) + ms
-    return {name: sums[name] / len(calls) for name in sorted(sums, key=lambda name: begins.get(name, 0.0))}
+    times = calls.select("phases").explode("phases").unnest("phases").filter(pl.col("name").is_not_null())
+    sums = times.group_by("name").agg(pl.col("ms").sum(), pl.col("start_ms").mean()).sort("start_ms", "name")
+    return {name: ms / len(calls) for name, ms in own_times(sums.iter_rows(named=True)).items()}
+
+
+def _slos(axes: Axes, runs: Mapping[str, Run], drawn: list[Series], *, upright: bool) -> list[str]:
+    """The SLOs as dotted lines with their values; of many (overrides relax them) the least and the most."""
+    found = sorted({slo for run in runs.values() for slo in run.calls["slo_ms"].drop_nulls().unique()})
+    reach = _BEYOND * max(one.calls["latency_ms"].max() for one in drawn)
+    inside = [slo for slo in found if slo <= reach]
+    shown = inside if len(inside) <= _MOST_SLOS else [inside[0], inside[-1]]
+    line = axes.axvline if upright else axes.axhline
+    for place, slo in enumerate(shown):
+        line(slo, color=style.INK, linestyle=(0, (1, 1.6)), linewidth=1.2, alpha=0.8)
+        words = f"SLO {number(slo)}"
+        if upright:
+            # Neighbours take turns in height, so that close SLOs stay legible.
+            axes.text(
+                slo, 0.03 + 0.24 * (place % 2), words, transform=axes.get_xaxis_transform(),
+                fontsize=8.5, rotation=90, ha="right", va="bottom",
+            )  # fmt: skip
+        else:
+            axes.text(
+                1, slo, words, transform=axes.get_yaxis_transform(), fontsize=8.5, ha="right", va="bottom"
+            )
+    far = [number(slo) for slo in found if slo > reach]
+    return [f"the SLO of {', '.join(far)} ms lies far beyond the axis"] if far else []
+
+
+def _latency_label(set_scale: Callable[[str], None], drawn: list[Series], runs: Mapping[str, Run]) -> str:
+    """The name of a latency axis, made logarithmic where a few calls would squeeze all others."""
+    times = np.concatenate([one.calls["latency_ms"].to_numpy() for one in drawn])
+    least, most = times.min(), times.max()
+    if least > 0 and most > _TAIL * np.median(times):
+        set_scale("log")
+        return f"latency, ms, log scale ({_kinds(runs)})"
+    return f"latency, ms ({_kinds(runs)})"
+
+
+def _kinds(runs: Mapping[str, Run]) -> str:
+    found = kinds(runs)
+    return found[0] if len(found) == 1 else "several kinds, named by run"
+
+
+def _share(drawn: list[Series], most: int) -> int:
+    """How many points each series may have."""
+    return most if sum(len(one.calls) for one in drawn) <= most else max(2, most // len(drawn))
+
+
+def _thinned(drawn: list[Series], share: int) -> list[str]:
+    calls, shown = (sum(min(len(one.calls), limit) for one in drawn) for limit in (sys.maxsize, share))
+    if shown == calls:
+        return []
+    return [f"thinned: {shown} of {calls} calls are drawn, evenly by rank, both ends kept"]

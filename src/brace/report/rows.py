@@ -25,7 +25,7 @@ class Column:
     header: str
     right: bool = False
     decimals: int | None = None
-    """For floats; without it three digits that matter."""
+    """Of floats exactly so many; of figures, which show three digits that matter, at most so many."""
     code: bool = False
     """Set in a fixed-width face where there is a choice."""
 
@@ -111,8 +111,8 @@ class Table:
             cells: list[object] = [row.group] if grouped else []
             for cell, is_figure in zip(row.cells, figures, strict=True):
                 if isinstance(cell, Estimate):
-                    cell = printed(cell)
-                    cells += [cell.value, cell.lo, cell.hi, cell.n]
+                    figure = printed(cell)
+                    cells += [figure.value, figure.lo, figure.hi, figure.n]
                 else:
                     cells += [cell, "", "", ""] if is_figure else [cell]
             writer.writerow(cells)
@@ -129,11 +129,14 @@ def printed(estimate: Estimate) -> Estimate:
     return replace(estimate, value=value, lo=lo, hi=hi, unit="%")
 
 
-def parts(estimate: Estimate) -> tuple[str, str]:
+def parts(estimate: Estimate, decimals: int | None = None) -> tuple[str, str]:
     """The value and its interval as printed, without the unit, rounded as the ledger rounds."""
     bare = replace(printed(estimate), unit="")
-    value = str(replace(bare, lo=None, hi=None))
-    return value, str(bare).removeprefix(value).strip()
+    if decimals is not None:
+        value, lo, hi = (None if x is None else round(x, decimals) for x in (bare.value, bare.lo, bare.hi))
+        bare = replace(bare, value=value, lo=lo, hi=hi)
+    alone = str(replace(bare, lo=None, hi=None))
+    return alone, str(bare).removeprefix(alone).strip()
 
 
 def text(cell: Cell, column: Column) -> str:
@@ -141,7 +144,7 @@ def text(cell: Cell, column: Column) -> str:
     if cell is None:
         return NONE
     if isinstance(cell, Estimate):
-        return " ".join(parts(cell)).strip()
+        return " ".join(parts(cell, column.decimals)).strip()
     if isinstance(cell, float):
         return number(cell) if column.decimals is None else f"{cell:.{column.decimals}f}"
     return clean(str(cell))
@@ -159,7 +162,7 @@ def clean(words: str) -> str:
 
 def _rich_cell(cell: Cell, column: Column) -> Text:
     if isinstance(cell, Estimate):
-        value, interval = parts(cell)
+        value, interval = parts(cell, column.decimals)
         return Text.assemble(value, (f" {interval}" if interval else "", "dim"))
     return Text(text(cell, column))
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 INK = "#7c7f84"
 """Text and axes: between black and white, and on a page replaced by the colour of its text."""
@@ -21,7 +23,9 @@ BLUE, ORANGE, GREEN, PURPLE, RED, SKY, OLIVE = (
 RUN_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, OLIVE, RED, SKY)
 WIDTH = 5.6
 """Inches: at this width a phone shows the lettering at about the size it was set."""
-STYLE = {
+KEY_ROW = 0.2
+"""Inches that a line of a key takes above the axes."""
+STYLE: dict[Any, Any] = {
     "font.size": 10.0,
     "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": INK,
     "xtick.color": INK, "ytick.color": INK,
@@ -31,7 +35,8 @@ STYLE = {
     "text.parse_math": False,  # a run may be called $HOME
 }  # fmt: skip
 _SHARED = re.compile(r"__|/")
-_LONGEST = 26
+_LONGEST = 54
+_FEW = 20
 _FRACTION = re.compile(r"(\.\d\d)\d+")
 _REFERENCE = re.compile(r"#([\w-]+)")
 
@@ -46,15 +51,29 @@ def dashes(position: int) -> str:
     return ("-", "--", ":", "-.")[position // len(RUN_COLOURS) % 4]
 
 
-def blank(height: float, width: float = WIDTH) -> Figure:
-    """An empty figure without a background."""
-    return Figure(figsize=(width, height), layout="constrained", facecolor="none")
+@mpl.rc_context(STYLE)
+def blank(height: float, width: float = WIDTH) -> tuple[Figure, Axes]:
+    """An empty figure without a background, and its axes."""
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor="none")
+    return figure, figure.add_subplot(facecolor="none")
 
 
 def grid(axes: Axes, axis: str) -> None:
     """Faint lines to read values by."""
-    axes.set_facecolor("none")
     axes.grid(axis="x" if axis == "x" else "y", color=INK, alpha=0.25, linewidth=0.6)
+
+
+def fit_in_line(names: Iterable[str]) -> bool:
+    """Whether names are so short that several go beside each other."""
+    return all(len(name) <= _FEW for name in names)
+
+
+def key(axes: Axes, handles: Sequence[Line2D], names: Sequence[str]) -> None:
+    """What the marks mean, above the axes: beside each other if short, else beneath each other."""
+    axes.legend(
+        handles, names, loc="lower left", bbox_to_anchor=(0, 1.0), borderpad=0, handlelength=1.2,
+        ncols=min(3, len(names)) if fit_in_line(names) else 1, columnspacing=1.2, handletextpad=0.5,
+    )  # fmt: skip
 
 
 def nothing(axes: Axes, why: str) -> None:
@@ -95,6 +114,8 @@ def svg(figure: Figure, name: str, description: str) -> str:
     referenced = set(_REFERENCE.findall(ElementTree.tostring(root, encoding="unicode")))
     for element in root.iter():
         _embed(element, referenced)
+    for element in root.iter("g"):
+        _share_style(element)
     for fixed in ("width", "height"):
         root.attrib.pop(fixed, None)  # the page decides; the viewBox keeps the shape
     root.attrib |= {"role": "img", "aria-label": description, "class": name.partition("-")[0]}
@@ -115,3 +136,12 @@ def _embed(element: ElementTree.Element, referenced: set[str]) -> None:
         attributes["style"] = re.sub(r"font: ([\d.]+px)[^;]*", r"font-size: \1", style)
     element.attrib.clear()
     element.attrib.update(attributes)
+
+
+def _share_style(group: ElementTree.Element) -> None:
+    """A style that all members of a group repeat is said once: half the weight of a scatter plot."""
+    styles = {member.get("style") for member in group}
+    if len(group) > 1 and len(styles) == 1 and None not in styles and "style" not in group.attrib:
+        group.set("style", str(styles.pop()))
+        for member in group:
+            del member.attrib["style"]

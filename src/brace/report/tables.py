@@ -23,6 +23,7 @@ _GROUPS: dict[str, tuple[str, ...]] = {
     "stability": ("churn", "changes_per_episode", "suppressed", "override"),
     "fallbacks": ("fallback",),
 }  # fmt: skip
+_RARE = ("status", "override", "fallback", "suppressed")
 _OTHER = "other"
 _COUNTED = "what n counts"
 _UNIT = {SHARE: "%"}
@@ -65,8 +66,9 @@ def phase_table(run: Run) -> Table:
     return Table(
         f"Phases of a call ({', '.join(kinds)})" if kinds else "Phases of a call",
         (
-            Column("phase"), Column("P50, ms", right=True), Column("P95, ms", right=True),
-            Column("share, %", right=True), Column("n", right=True),
+            Column("phase"), Column("P50, ms", right=True, decimals=3),
+            Column("P95, ms", right=True, decimals=3), Column("share, %", right=True, decimals=2),
+            Column("n", right=True),
         ),
         tuple(
             Row((row.phase, row.p50, row.p95, row.share, row.p50.n), row.kind if len(kinds) > 1 else "")
@@ -129,7 +131,7 @@ def _never_occurred(name: str, figures: Mapping[str, Mapping[str, Estimate]]) ->
     stem = _stem(name)
     if stem.startswith("cached"):
         name = "cached"  # without a call from a store, its latency rows say nothing either
-    elif name == "status.ok" or stem == name or stem not in ("status", "override", "fallback", "suppressed"):
+    elif name in ("status.ok", stem) or stem not in _RARE:
         return False
     return not any(name in of_run and of_run[name].value for of_run in figures.values())
 

@@ -1,0 +1,5 @@
+"""`python -m brace`."""
+
+from brace.cli import main
+
+main()

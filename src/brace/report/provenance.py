@@ -1,0 +1,83 @@
+"""What was run: enough of the manifest and the records to know what a figure came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+import polars as pl
+
+from brace.ledger.intervals import NONE
+from brace.ledger.manifest import Manifest
+from brace.ledger.reader import Run
+from brace.report.rows import Column, Row, Table
+
+
+def runs_table(runs: Mapping[str, Run]) -> Table:
+    """One column a run: world, planner, seeds, latency kind, commit, host, command."""
+    told = [_facts(run) for run in runs.values()]
+    names = dict.fromkeys(name for facts in told for name in facts)
+    return Table(
+        "What was run",
+        (Column(""), *(Column(label) for label in runs)),
+        tuple(Row((name, *(facts.get(name) or NONE for facts in told))) for name in names),
+    )
+
+
+def headline(run: Run) -> str:
+    """The same in one line."""
+    facts = _facts(run)
+    names = ("world", "planner", "episodes", "seeds", "latency kind", "commit", "host")
+    words = {
+        "episodes": "{} episodes",
+        "seeds": "seeds {}",
+        "latency kind": "{} latency",
+        "commit": "commit {}",
+    }
+    return " · ".join(words.get(name, "{}").format(facts[name]) for name in names if facts[name])
+
+
+def ranges(numbers: tuple[int, ...]) -> str:
+    """`1, 2, 3, 7` as `1–3, 7`: a whole seed list in little room."""
+    ordered = sorted(set(numbers))
+    breaks = [index + 1 for index, (a, b) in enumerate(pairwise(ordered)) if b - a > 1]
+    spans = [ordered[a:b] for a, b in pairwise([0, *breaks, len(ordered)]) if ordered]
+    return ", ".join(f"{span[0]}–{span[-1]}" if len(span) > 1 else str(span[0]) for span in spans)
+
+
+def _facts(run: Run) -> dict[str, str]:
+    manifest = run.manifest
+    seeds = ranges(manifest.seeds)
+    return {
+        "world": _distinct(run.episodes, "world") or _configured(manifest, "world"),
+        "planner": _distinct(run.calls, "planner") or _configured(manifest, "planner"),
+        "compressor": _distinct(run.calls, "compressor"),
+        "modes": _distinct(run.calls, "mode"),
+        "episodes": "" if manifest.live else f"{run.episodes.height} of {len(manifest.seeds)}",
+        "seeds": seeds,
+        "latency kind": _distinct(run.calls, "kind"),
+        "tokens counted by": _distinct(run.calls, "counted_by"),
+        "commit": manifest.commit,
+        "started": f"{datetime.fromtimestamp(manifest.created, UTC):%Y-%m-%d %H:%M} UTC",
+        "host": _host(manifest.host),
+        "system": manifest.host.get("system", ""),
+        "versions": ", ".join(f"{name} {version}" for name, version in manifest.versions.items()),
+        "command": " ".join(manifest.command),
+    }
+
+
+def _distinct(table: pl.DataFrame, column: str) -> str:
+    return ", ".join(table[column].drop_nulls().unique().sort())
+
+
+def _configured(manifest: Manifest, what: str) -> str:
+    """What the config names, where no record does; a config is anyone's, so nothing of it is relied on."""
+    entry: Any = manifest.config.get(what)
+    return str(entry.get("name", "") if isinstance(entry, dict) else entry or "")
+
+
+def _host(host: Mapping[str, str]) -> str:
+    cores = f"{host['cores']} cores" if host.get("cores") else ""
+    return ", ".join(part for part in (host.get("cpu"), cores, host.get("gpu")) if part)
