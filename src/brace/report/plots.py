@@ -198,7 +198,7 @@ def _mean_phases(calls: pl.DataFrame) -> dict[str, float]:
 def _slos(axes: Axes, runs: Mapping[str, Run], drawn: list[Series], *, upright: bool) -> list[str]:
     """The SLOs as dotted lines with their values; of many (overrides relax them) the least and the most."""
     found = sorted({slo for run in runs.values() for slo in run.calls["slo_ms"].drop_nulls().unique()})
-    reach = _BEYOND * max(one.calls["latency_ms"].max() for one in drawn)
+    reach = _BEYOND * max(one.calls["latency_ms"].to_numpy().max() for one in drawn)
     inside = [slo for slo in found if slo <= reach]
     shown = inside if len(inside) <= _MOST_SLOS else [inside[0], inside[-1]]
     line = axes.axvline if upright else axes.axhline

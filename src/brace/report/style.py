@@ -14,6 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from brace.report.rows import clean
+
 INK = "#7c7f84"
 """Text and axes: between black and white, and on a page replaced by the colour of its text."""
 BLUE, ORANGE, GREEN, PURPLE, RED, SKY, OLIVE = (
@@ -34,8 +36,8 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "text.parse_math": False,  # a run may be called $HOME
 }  # fmt: skip
-_SHARED = re.compile(r"__|/")
-_LONGEST = 54
+_JOINTS = re.compile(r"__|/")
+_LONGEST = 44
 _FEW = 20
 _FRACTION = re.compile(r"(\.\d\d)\d+")
 _REFERENCE = re.compile(r"#([\w-]+)")
@@ -83,22 +85,29 @@ def nothing(axes: Axes, why: str) -> None:
 
 
 def short_names(labels: Iterable[str]) -> dict[str, str]:
-    """Names that fit into a figure: parts that all labels share go, then the middle, never the difference."""
+    """Names that fit into a figure: of long ones first the parts that all share go, then the middle.
+
+    Where a middle went, names begin with the place of their run, so that no two are alike.
+    """
     full = list(labels)
-    pieces = {label: _SHARED.split(label) for label in full}
+    pieces = {label: _JOINTS.split(label) for label in full}
     shared = set.intersection(*map(set, pieces.values())) if len(full) > 1 else set()
-    names = {}
+    names = {label: clean(label) for label in full}
     for label in full:
-        name = label
-        if len(name) > _LONGEST:
-            name = " ".join(piece for piece in pieces[label] if piece not in shared) or label
-        if len(name) > _LONGEST:
-            name = f"{name[: _LONGEST // 2]}…{name[-_LONGEST // 2 + 1 :]}"
-        names[label] = name
-    if len(set(names.values())) < len(full):
-        names = {label: f"{number}: {names[label]}" for number, label in enumerate(full, start=1)}
+        if len(label) > _LONGEST:
+            names[label] = clean(" ".join(piece for piece in pieces[label] if piece not in shared) or label)
+    if max(map(len, names.values()), default=0) > _LONGEST or len(set(names.values())) < len(full):
+        names = {
+            label: f"{place}: {_middle_out(name)}"
+            for place, (label, name) in enumerate(names.items(), start=1)
+        }
     # matplotlib leaves names that begin with an underscore out of legends.
     return {label: f" {name}" if name.startswith("_") else name for label, name in names.items()}
+
+
+def _middle_out(name: str) -> str:
+    half = _LONGEST // 2 - 1
+    return name if len(name) <= _LONGEST else f"{name[:half]}…{name[-half:]}"
 
 
 def svg(figure: Figure, name: str, description: str) -> str:
@@ -118,7 +127,7 @@ def svg(figure: Figure, name: str, description: str) -> str:
         _share_style(element)
     for fixed in ("width", "height"):
         root.attrib.pop(fixed, None)  # the page decides; the viewBox keeps the shape
-    root.attrib |= {"role": "img", "aria-label": description, "class": name.partition("-")[0]}
+    root.attrib |= {"role": "img", "aria-label": clean(description), "class": name.partition("-")[0]}
     return ElementTree.tostring(root, encoding="unicode")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import matplotlib as mpl
 import numpy as np
@@ -15,11 +15,13 @@ from matplotlib.patches import Patch, Rectangle
 from brace.ledger.metrics import GATE, MISSED, SUPPRESSED, TRIGGERED
 from brace.ledger.reader import Run
 from brace.report import style
+from brace.report.rows import clean
 
 MOST_STEPS = 400
 """Of a longer episode the most eventful stretch of so many steps is drawn."""
 _WIDTH, _LANE = 11.0, 0.24
 _TRIGGERS = ("periodic", "failure", "divergence", "hazard", "deadlock", "goal", "exhausted")
+_GAP = 0.2  # steps: calls that follow each other at once are still two
 _SHORTEST = 0.8  # steps: a call that is over within its step is still seen
 _OUTCOMES: dict[str, tuple[str, bool]] = {
     "accepted": (style.BLUE, True),
@@ -64,7 +66,7 @@ def lanes(run: Run, episode: int) -> list[Lane]:
     """The marks of an episode from top to bottom; a lane exists if something is on it."""
     steps = run.steps.filter(pl.col("episode") == episode)
     calls = run.calls.filter(pl.col("episode") == episode)
-    return [lane for lane in _lanes(steps, calls) if lane.times]
+    return [replace(lane, name=clean(lane.name)) for lane in _lanes(steps, calls) if lane.times]
 
 
 def _lanes(steps: pl.DataFrame, calls: pl.DataFrame) -> Iterator[Lane]:
@@ -130,7 +132,7 @@ def draw_timeline(axes: Axes, run: Run, episode: int) -> list[str]:
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     style.grid(axes, "x")
-    for edge in (split - 0.5, split + 1.5):
+    for edge in (split - 0.5, split + 1.5)[: 2 if split < len(rows) else 1]:
         axes.axhline(edge, color=style.INK, linewidth=0.6, alpha=0.5)
     if seen:
         axes.legend(
@@ -170,7 +172,7 @@ def _bars(axes: Axes, calls: pl.DataFrame, y: float) -> set[str]:
         colour, filled = _OUTCOMES[what]
         axes.add_patch(
             Rectangle(
-                (t, y - 0.5), max(t_end - t, _SHORTEST), 1.0, edgecolor=colour, linewidth=1.2,
+                (t, y - 0.5), max(t_end - t - _GAP, _SHORTEST), 1.0, edgecolor=colour, linewidth=1.2,
                 facecolor=colour if filled else "none",
             )
         )  # fmt: skip
