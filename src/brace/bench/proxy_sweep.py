@@ -12,11 +12,12 @@ from rich.console import Console
 from rich.table import Table
 
 from brace.bench.grid import Sweep, Variant
-from brace.ledger.intervals import Estimate, mean, wilson
+from brace.ledger.intervals import Estimate, mean
 from brace.ledger.metrics import summarise
 from brace.ledger.reader import load_run
 
 PAPER_EPISODES = 60
+_CHI_SQUARED_95 = 3.841
 Windows = tuple[int, int, int]
 
 PAPER: dict[Windows | None, tuple[float, float, float, float, float]] = {
@@ -65,12 +66,19 @@ class Row:
         return PAPER.get(self.windows) if self.rules != "no-brace-full-calls" else None
 
     @property
-    def as_in_the_paper(self) -> bool | None:
-        """Whether our success lies within the paper's own 95 % interval (60 episodes)."""
+    def deviance(self) -> float | None:
+        """How far the paper's count of successes and ours lie from one common rate (chi-squared)."""
         if self.paper is None or self.success.value is None:
             return None
-        low, high = wilson(round(self.paper[0] / 100 * PAPER_EPISODES), PAPER_EPISODES)
-        return low <= self.success.value <= high
+        theirs, ours = round(self.paper[0] / 100 * PAPER_EPISODES), round(self.success.value * self.success.n)
+        pooled = (theirs + ours) / (PAPER_EPISODES + self.success.n)
+        deviance = _binomial_deviance(theirs, PAPER_EPISODES, pooled)
+        return max(0.0, deviance + _binomial_deviance(ours, self.success.n, pooled))
+
+    @property
+    def as_in_the_paper(self) -> bool | None:
+        """Whether the two success rates differ by no more than sampling error (95 %)."""
+        return None if self.deviance is None else self.deviance <= _CHI_SQUARED_95
 
 
 def read_row(variant: Variant, folder: Path) -> Row:
@@ -93,23 +101,15 @@ def read_row(variant: Variant, folder: Path) -> Row:
 
 
 def joint_deviance(rows: list[Row]) -> tuple[float, float]:
-    """How far all the paper's success counts lie from ours: the deviance, and the chance of a larger one.
+    """All rows at once: the deviance, and the chance of a larger one if both are the same.
 
-    Thirteen rows are compared at once, so that one in twenty may well lie outside its own interval. Our own
-    sampling error is taken in by pooling: under the null both samples share one rate.
+    Of thirteen rows compared one by one, one may well lie outside its own interval.
     """
-    deviance, degrees = 0.0, 0
-    for row in rows:
-        if row.paper is None or row.success.value is None:
-            continue
-        theirs, ours = round(row.paper[0] / 100 * PAPER_EPISODES), round(row.success.value * row.success.n)
-        pooled = (theirs + ours) / (PAPER_EPISODES + row.success.n)
-        deviance += _binomial_deviance(theirs, PAPER_EPISODES, pooled)
-        deviance += _binomial_deviance(ours, row.success.n, pooled)
-        degrees += 1
+    found = [row.deviance for row in rows if row.deviance is not None]
+    deviance, degrees = sum(found), len(found)
     # Wilson and Hilferty: the cube root of chi-squared is nearly normal.
     spread = 2 / (9 * max(1, degrees))
-    z = ((max(0.0, deviance) / max(1, degrees)) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)
+    z = ((deviance / max(1, degrees)) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)
     return deviance, 0.5 * math.erfc(z / math.sqrt(2))
 
 
@@ -129,8 +129,8 @@ def print_table(sweep: Sweep, folder: Path, console: Console) -> None:
                 deviance, chance = joint_deviance(block)
                 inside = sum(row.as_in_the_paper is True for row in block)
                 console.print(
-                    f"success of the authors' rules: {inside} of {len(block)} rows within the paper's own "
-                    f"95 % interval; all rows together: deviance {deviance:.1f}, p = {chance:.2f}\n"
+                    f"success of the authors' rules: {inside} of {len(block)} rows within sampling error of "
+                    f"the paper's (95 %); all rows together: deviance {deviance:.1f}, p = {chance:.2f}\n"
                 )
     console.print(_livelock(rows))
     _write_csv(rows, folder / "table.csv")
@@ -138,24 +138,28 @@ def print_table(sweep: Sweep, folder: Path, console: Console) -> None:
 
 
 def _table(rows: list[Row], title: str, *, beside_paper: bool) -> Table:
-    table = Table(title=title, caption="95 % intervals; n = episodes; latency modelled, not measured")
+    table = Table(
+        title=title,
+        caption="95 % intervals; n = episodes; latency modelled, not measured; ✓ within sampling error",
+    )
     for heading in ("δ ω w", "n", "success %", "calls/ep", "changes/ep", "χ", "deadlocks/ep", "stall/ep"):
         table.add_column(heading, justify="right")
     if beside_paper:
-        table.add_column("paper: success, calls, deadlocks", justify="right")
+        for heading in ("paper %", "calls", "deadlocks", "stall"):
+            table.add_column(heading, justify="right", style="dim")
     for row in rows:
         cells = [
             "No BRACE" if row.windows is None else " ".join(map(str, row.windows)),
             str(row.success.n),
             _interval(row.success, 100, 1),
-            *(_interval(e, 1, 1) for e in (row.calls, row.changes)),
+            *(_spread(e) for e in (row.calls, row.changes)),
             "–" if row.churn.value is None else f"{row.churn.value:.3f}",
-            *(_interval(e, 1, 1) for e in (row.deadlocks, row.stall)),
+            *(_spread(e) for e in (row.deadlocks, row.stall)),
         ]
         if beside_paper and row.paper is not None:
-            success, calls, _, deadlocks, _ = row.paper
+            success, calls, _, deadlocks, stall = row.paper
             mark = "" if row.rules not in ("authors", "no-brace") else " ✓" if row.as_in_the_paper else " ✗"
-            cells.append(f"{success:.1f}{mark}  {calls:.1f}  {deadlocks:.1f}")
+            cells += [f"{success:.1f}{mark}", f"{calls:.1f}", f"{deadlocks:.1f}", f"{stall:.1f}"]
         table.add_row(*cells)
     return table
 
@@ -174,7 +178,7 @@ def _livelock(rows: list[Row]) -> Table:
                 continue
             best = max(block, key=lambda row: row.success.value or 0.0)
             windows = "" if best.windows is None else f" {best.windows}"
-            figures = (_interval(e, 1, 1) for e in (best.calls, best.deadlocks, best.stall))
+            figures = (_spread(e) for e in (best.calls, best.deadlocks, best.stall))
             table.add_row(world, title + windows, _interval(best.success, 100, 1), *figures)
     return table
 
@@ -201,6 +205,12 @@ def _interval(estimate: Estimate, scale: float, digits: int) -> str:
         return "–"
     value, low, high = (scale * x for x in (estimate.value, estimate.lo, estimate.hi))
     return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def _spread(estimate: Estimate) -> str:
+    if estimate.value is None or estimate.lo is None or estimate.hi is None:
+        return "–"
+    return f"{estimate.value:.1f} ±{(estimate.hi - estimate.lo) / 2:.1f}"
 
 
 def _binomial_deviance(hits: int, n: int, rate: float) -> float:

@@ -60,27 +60,29 @@ class FixedLatency(_Fake):
 
 @planners.register("fake-heavy-tail")
 class HeavyTail(_Fake):
-    """Log-normal times around a median, as shared servers show them; the same seed, the same times."""
+    """Log-normal times around a median that grows with the prompt, as shared servers show them."""
 
     name = "fake-heavy-tail"
 
     def __init__(
         self,
         median_ms: float = 20.0,
+        ms_per_token: float = 0.0,
         sigma: float = 0.8,
         seed: int = 0,
         text: str = "",
         inner: str = "proxy-symbolic",
     ) -> None:
-        if median_ms <= 0 or sigma < 0:
-            raise ConfigError("planner 'fake-heavy-tail': median_ms must be > 0 and sigma 0 or more")
+        if median_ms <= 0 or min(ms_per_token, sigma) < 0:
+            raise ConfigError("planner 'fake-heavy-tail': median_ms must be > 0, the others 0 or more")
         super().__init__(text, inner)
         self._random = random.Random(seed)
-        self._median_ms, self._sigma = median_ms, sigma
+        self._median_ms, self._ms_per_token, self._sigma = median_ms, ms_per_token, sigma
 
     def stream(self, prompt: Prompt, limits: Limits) -> Iterator[str]:
         """Wait long or short, then write all at once."""
-        if _sleep(self._median_ms / 1e3 * self._random.lognormvariate(0.0, self._sigma), limits):
+        median_ms = self._median_ms + self._ms_per_token * prompt.tokens
+        if _sleep(median_ms / 1e3 * self._random.lognormvariate(0.0, self._sigma), limits):
             yield self._answer(prompt, limits)
 
 

@@ -40,6 +40,7 @@ _JOINTS = re.compile(r"__|/")
 _LONGEST = 44
 _FEW = 20
 _FRACTION = re.compile(r"(\.\d\d)\d+")
+_FACE = re.compile(r"(?:font: |font-size: )([\d.]+px)(?:; font-family:)? [^;]*;")
 _REFERENCE = re.compile(r"#([\w-]+)")
 
 
@@ -142,7 +143,7 @@ def _embed(element: ElementTree.Element, referenced: set[str]) -> None:
             attributes[name] = _FRACTION.sub(r"\1", attributes[name])
     if "style" in attributes:
         style = attributes["style"].replace(INK, "currentColor")
-        attributes["style"] = re.sub(r"font: ([\d.]+px)[^;]*", r"font-size: \1", style)
+        attributes["style"] = _FACE.sub(r"font-size: \1;", style)
     element.attrib.clear()
     element.attrib.update(attributes)
 

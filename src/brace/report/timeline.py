@@ -21,6 +21,7 @@ MOST_STEPS = 400
 """Of a longer episode the most eventful stretch of so many steps is drawn."""
 _WIDTH, _LANE = 11.0, 0.24
 _TRIGGERS = ("periodic", "failure", "divergence", "hazard", "deadlock", "goal", "exhausted")
+_LONGEST = 30
 _GAP = 0.2  # steps: calls that follow each other at once are still two
 _SHORTEST = 0.8  # steps: a call that is over within its step is still seen
 _OUTCOMES: dict[str, tuple[str, bool]] = {
@@ -66,7 +67,7 @@ def lanes(run: Run, episode: int) -> list[Lane]:
     """The marks of an episode from top to bottom; a lane exists if something is on it."""
     steps = run.steps.filter(pl.col("episode") == episode)
     calls = run.calls.filter(pl.col("episode") == episode)
-    return [replace(lane, name=clean(lane.name)) for lane in _lanes(steps, calls) if lane.times]
+    return [replace(lane, name=clean(lane.name)[:_LONGEST]) for lane in _lanes(steps, calls) if lane.times]
 
 
 def _lanes(steps: pl.DataFrame, calls: pl.DataFrame) -> Iterator[Lane]:
@@ -136,7 +137,7 @@ def draw_timeline(axes: Axes, run: Run, episode: int) -> list[str]:
         axes.axhline(edge, color=style.INK, linewidth=0.6, alpha=0.5)
     if seen:
         axes.legend(
-            handles=[_key(outcome) for outcome in _OUTCOMES if outcome in seen], loc="lower right",
+            handles=[_key(what) for what in _OUTCOMES if what in seen], loc="lower right",
             bbox_to_anchor=(1, 1), ncols=len(seen), borderpad=0, handlelength=1.2, columnspacing=1.4,
         )  # fmt: skip
     said = [] if len(calls) else ["no planner call in this episode"]
