@@ -60,7 +60,10 @@ def test_every_room_is_known() -> None:
 @pytest.mark.parametrize(
     ("module", "unwanted"),
     [
-        ("brace.loop.agent", {"torch", "transformers", "tokenizers", "matplotlib", "polars", "typer", "yaml"}),
+        (
+            "brace.loop.agent",
+            {"torch", "transformers", "tokenizers", "matplotlib", "polars", "typer", "yaml"},
+        ),
         ("brace", {"numpy", "msgspec"}),
         ("brace.controller", {"torch", "msgspec", "polars", "yaml", "rich"}),
         ("brace.callpath", {"torch", "polars", "matplotlib"}),

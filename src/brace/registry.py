@@ -80,8 +80,8 @@ class Registry(Generic[T]):
 
     def _load(self) -> None:
         if not self._loaded:
-            self._loaded = True
             importlib.import_module(self._builtin)
+            self._loaded = True
 
     def _entry_points(self) -> dict[str, metadata.EntryPoint]:
         return {entry.name: entry for entry in metadata.entry_points(group=self.group)}

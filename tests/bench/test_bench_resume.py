@@ -16,7 +16,8 @@ from brace.bench.runner import prepare_run, run_tasks
 from brace.errors import LedgerError
 from brace.ledger.manifest import read_manifest
 from brace.ledger.metrics import summarise
-from brace.ledger.reader import finished_episodes, load_run
+from brace.ledger.reader import load_run
+from brace.ledger.scan import finished_episodes
 from brace.loop.clocks import DivergedError
 from brace.loop.config import RunConfig, load_config
 

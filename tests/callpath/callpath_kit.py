@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import random
 import threading
@@ -9,13 +10,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import ParamSpec
 
 import pytest
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, trainers
 
-from brace.callpath import CallPath, CallRequest, CallResult, Deadline, Mode, PlannerPool
+from brace.callpath import Answer, CallPath, CallRequest, CallResult, Deadline, Mode, PlannerPool
 from brace.callpath.compress import Compressor
 from brace.callpath.retrieve import Retriever
 from brace.context import (
@@ -39,7 +41,26 @@ KINDS: tuple[Kind, ...] = (
 WORDS = ("door", "shut", "refrigerator", "goto(x)", "-1.5", "42", "Küche", "手が届かない", "🤖", "a", ";")
 TEMPLATE = plan_template("goto(place): go there")
 SLACK_MS = 250.0
-"""How much later than its SLO a cut call may return on a busy machine."""
+"""How much later than its SLO a cut call may return."""
+TRIES = 6
+
+P = ParamSpec("P")
+
+
+def patient(test: Callable[P, None]) -> Callable[P, None]:
+    """For tests that look at the time: a busy machine may stall any thread, but not six times in a row."""
+
+    @functools.wraps(test)
+    def again(*args: P.args, **kwargs: P.kwargs) -> None:
+        for tries_left in reversed(range(TRIES)):
+            try:
+                return test(*args, **kwargs)
+            except AssertionError:
+                if not tries_left:
+                    raise
+        return None
+
+    return again
 
 
 def byte_level_bpe() -> Backend:
@@ -126,12 +147,18 @@ def call(
     skills: SkillSet | None = None,
     seed: int = 0,
     overrun: bool = False,
+    inline: bool = False,
 ) -> CallResult:
-    """One call through a pool of its own."""
+    """One call through a pool of its own, or, `inline`, without its threads: faster, for many calls."""
     mode = Mode(how or compressor("recency"), template, retriever)
     with pool_of(planner) as pool:
         path = CallPath(pool, {"pruned": mode}, skills, allow_floor_overrun=overrun)
-        return path.run(CallRequest(lines, "pruned", budget, Deadline(slo_ms), seed))
+        request = CallRequest(lines, "pruned", budget, Deadline(slo_ms), seed)
+        if not inline:
+            return path.run(request)
+        return path.run(
+            request, ask=lambda prompt, deadline: Answer("".join(planner.stream(prompt, deadline)), "done")
+        )
 
 
 def lines_of(history: Iterable[Segment], tokenizer: Tokenizer | None = None) -> list[Line]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
-from callpath_kit import SLACK_MS, Gate, Scripted, call
+from callpath_kit import SLACK_MS, Gate, Scripted, call, patient
 
 from brace.plan import Arg, Skill, SkillSet
 from brace.planners import FunctionPlanner, Limits, Planner, Prompt
@@ -62,7 +62,7 @@ ROWS = {
         lambda: fake("fake-fixed", ms_per_token=1e5, text=PLAN), "cut", output="", slo_ms=SHORT
     ),
     "a slow hand": Row(
-        lambda: fake("fake-fixed", prefill_ms=0, decode_ms=8e6, text=PLAN), "cut", "", "end", "got", SHORT
+        lambda: fake("fake-fixed", prefill_ms=0, decode_ms=8e6, text=PLAN), "cut", "", "line 1", "got", SHORT
     ),
     "a heavy tail": Row(lambda: fake("fake-heavy-tail", median_ms=5, text=PLAN), "ok", PLAN),
     "a heavy tail beyond the SLO": Row(
@@ -95,7 +95,7 @@ ROWS = {
         lambda: streams("goto(hall); pick", "up(c", stall=True), "partial", FIRST, "end", slo_ms=SHORT
     ),
     "a plan cut in a name, then a stall": Row(
-        lambda: streams("goto(hall); pick", stall=True), "partial", FIRST, "end", slo_ms=SHORT
+        lambda: streams("goto(hall); pick", stall=True), "partial", FIRST, "line 1", slo_ms=SHORT
     ),
     "less than a skill, then a stall": Row(
         lambda: streams("goto(ha", stall=True), "cut", "", "found end", "goto(ha", SHORT
@@ -111,6 +111,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("behaviour", list(ROWS))
+@patient
 def test_a_call_ends_as_its_planner_s_behaviour_says_and_in_time(behaviour: str) -> None:
     row = ROWS[behaviour]
     planner = row.planner()
@@ -133,6 +134,7 @@ def test_every_registered_fake_is_in_the_matrix() -> None:
     assert {name for name in planners.names() if name.startswith("fake-")} <= used
 
 
+@patient
 def test_a_slow_hand_is_cut_between_pieces_and_what_it_wrote_is_used() -> None:
     text = "; ".join(f"goto(room {n})" for n in range(16))
     planner = fake("fake-fixed", prefill_ms=0, decode_ms=8000, text=text)  # two skills a second
@@ -144,6 +146,7 @@ def test_a_slow_hand_is_cut_between_pieces_and_what_it_wrote_is_used() -> None:
     assert result.latency_ms <= 1600 + SLACK_MS
 
 
+@patient
 def test_a_planner_that_writes_for_ever_is_stopped_and_its_stream_closed() -> None:
     closed = []
 
@@ -164,6 +167,7 @@ def test_a_planner_that_writes_for_ever_is_stopped_and_its_stream_closed() -> No
     assert closed == [True]
 
 
+@patient
 def test_a_planner_that_gives_up_at_its_deadline_was_cut_not_broken() -> None:
     # What an HTTP client does: its timeout is what is left, and it raises when that is over.
     def script(prompt: Prompt, limits: Limits) -> Iterator[str]:
@@ -172,8 +176,8 @@ def test_a_planner_that_gives_up_at_its_deadline_was_cut_not_broken() -> None:
             time.sleep(min(limits.remaining_s(), 0.001))
         raise TimeoutError("read timed out")
 
-    results = [call(Scripted(script), slo_ms=60, skills=SKILLS) for _ in range(12)]
-    assert [(result.status, str(result.plan)) for result in results] == [("partial", "goto(hall)")] * 12
+    results = [call(Scripted(script), slo_ms=100, skills=SKILLS) for _ in range(8)]
+    assert [(result.status, str(result.plan)) for result in results] == [("partial", FIRST)] * 8
 
 
 def test_without_an_slo_a_call_waits_as_long_as_it_takes() -> None:

@@ -42,7 +42,7 @@ class Made:
         self.budget = budget_for(self.lines, self.template, share)
         planner = Recorder(self.tokenizer)
         self.result: CallResult = call(
-            planner, self.lines, budget=self.budget, how=compressor(name, grain), seed=seed
+            planner, self.lines, budget=self.budget, how=compressor(name, grain), seed=seed, inline=True
         )
         self.seen = planner.seen
 
@@ -146,7 +146,7 @@ def test_nothing_is_cut_when_it_fits(
     whole = TEMPLATE.render(lines)
     # In one piece it may count a little more than in lines.
     raw = max(planner.tokenizer.count(whole), planner.tokenizer.count(TEMPLATE.render([])) + total(lines))
-    result = call(planner, lines, budget=raw + spare, how=compressor(name, grain))
+    result = call(planner, lines, budget=raw + spare, how=compressor(name, grain), inline=True)
     assert [prompt.text for prompt in planner.seen] == [whole]
     assert result.tokens.slack == 0
 
@@ -170,10 +170,37 @@ def test_none_sends_all_or_refuses_without_asking(tokens: str, history: list[Seg
 def test_without_a_budget_everything_is_sent(name: str, tokens: str, history: list[Segment]) -> None:
     planner = Recorder(TOKENIZERS[tokens])
     lines = lines_of(history, planner.tokenizer)
-    result = call(planner, lines, budget=None, how=compressor(name))
+    result = call(planner, lines, budget=None, how=compressor(name), inline=True)
     assert [prompt.text for prompt in planner.seen] == [TEMPLATE.render(lines)]
     assert result.tokens.after == planner.tokenizer.count(TEMPLATE.render(lines))
     assert (result.tokens.slack, result.tokens.floor_overrun) == (0, 0)
+
+
+@every_tokenizer
+@every_compressor
+def test_the_prompt_reaches_the_planner_s_thread_as_it_was_counted(
+    name: str, grain: str, tokens: str
+) -> None:
+    history = [Segment("observation", f"door {n} is shut", n) for n in range(60)]
+    planner = Recorder(TOKENIZERS[tokens])
+    result = call(planner, lines_of(history, planner.tokenizer), budget=200, how=compressor(name, grain))
+    [prompt] = planner.seen
+    assert result.status == "ok"
+    assert 180 < result.tokens.after == planner.tokenizer.count(prompt.text) <= 200
+
+
+def test_floors_that_fit_are_never_refused_for_what_may_be_cut() -> None:
+    # Whatever the budget, from what the floors count as one text: nothing that joins dearly may cost them.
+    tokenizer = TOKENIZERS["bpe"]
+    history = [Segment("task", "", n) for n in range(4)] + [Segment("action", "", n) for n in range(9)]
+    lines = lines_of(history, tokenizer)
+    least = tokenizer.count(TEMPLATE.render(floors(lines)))
+    for budget in range(least, tokenizer.count(TEMPLATE.render(lines)) + 1):
+        for grain in ("token", "segment"):
+            result = call(
+                Recorder(tokenizer), lines, budget=budget, how=compressor("recency", grain), inline=True
+            )
+            assert (result.status, result.tokens.after <= budget) == ("ok", True), (budget, grain)
 
 
 def test_the_same_seed_makes_the_same_prompt_and_another_one_another() -> None:
@@ -213,7 +240,7 @@ def test_lines_that_count_more_together_than_one_by_one_never_overrun_nor_crash(
     planner = Recorder(Rough())
     lines = lines_of(history, planner.tokenizer)
     budget = budget_for(lines, planner.tokenizer.count(TEMPLATE.render([])), share)
-    result = call(planner, lines, budget=budget, how=compressor(name, "segment"))
+    result = call(planner, lines, budget=budget, how=compressor(name, "segment"), inline=True)
     assert [prompt.text for prompt in planner.seen] == [] or result.tokens.after <= budget
 
 

@@ -7,12 +7,13 @@ import threading
 import time
 
 import pytest
-from callpath_kit import background
+from callpath_kit import background, patient
 
 from brace.callpath import Deadline
 from brace.errors import BraceError, LimitExceededError
 
 
+@patient
 def test_it_starts_on_entering_not_when_it_is_made() -> None:
     deadline = Deadline(10_000)
     time.sleep(0.4)
@@ -65,6 +66,7 @@ def test_without_a_limit_it_never_expires() -> None:
         deadline.check()
 
 
+@patient
 def test_entered_again_it_gives_the_whole_time_once_more() -> None:
     deadline = Deadline(400)
     with deadline:
@@ -123,6 +125,7 @@ def test_wait_is_true_even_after_the_deadline_when_the_work_is_done() -> None:
         assert deadline.wait(done) is True
 
 
+@patient
 def test_wait_gives_up_at_the_deadline() -> None:
     with Deadline(30) as deadline:
         assert deadline.wait(threading.Event()) is False

@@ -70,7 +70,7 @@ def test_floors_over_the_budget_are_said_and_nobody_is_asked(
     planner = Recorder(TOKENIZERS[tokens])
     lines = lines_of(history, planner.tokenizer)
     least = planner.tokenizer.count(TEMPLATE.render([])) + total(floors(lines))
-    result = call(planner, lines, budget=least - short, how=compressor(name, grain))
+    result = call(planner, lines, budget=least - short, how=compressor(name, grain), inline=True)
     assert (result.status, planner.seen, result.output) == ("over_budget", [], "")
     assert result.plan.is_empty
     assert "raise the budget or allow floor overruns" in result.error
@@ -97,7 +97,7 @@ def test_where_overruns_are_allowed_the_floors_go_out_alone_and_the_excess_is_no
     least = planner.tokenizer.count(TEMPLATE.render([])) + total(floors(lines))
     count = planner.tokenizer.count(alone)
     budget = min(least, count) - short
-    result = call(planner, lines, budget=budget, how=compressor(name, grain), overrun=True)
+    result = call(planner, lines, budget=budget, how=compressor(name, grain), overrun=True, inline=True)
     assert [prompt.text for prompt in planner.seen] == [alone]
     assert result.status == "ok"
     assert result.tokens.after == count
@@ -115,7 +115,7 @@ def test_where_overruns_are_allowed_floors_that_fit_still_obey_the_budget(
     lines = lines_of(history, planner.tokenizer)
     least = planner.tokenizer.count(TEMPLATE.render([])) + total(floors(lines))
     assume(planner.tokenizer.count(TEMPLATE.render(floors(lines))) <= least + spare)
-    result = call(planner, lines, budget=least + spare, overrun=True)
+    result = call(planner, lines, budget=least + spare, overrun=True, inline=True)
     assert result.tokens.after <= least + spare
     assert result.tokens.floor_overrun == 0
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from callpath_kit import SLACK_MS, TEMPLATE, Gate, Recorder, call, compressor, lines_of, pool_of
+from callpath_kit import SLACK_MS, TEMPLATE, Gate, Recorder, call, compressor, lines_of, patient, pool_of
 
 from brace.callpath import Answer, CallPath, CallRequest, CallResult, Deadline, Mode, PhaseClock
 from brace.callpath.retrieve import LexicalRetriever
@@ -40,6 +40,7 @@ def by_name(result: CallResult) -> dict[str, Phase]:
 
 @every_behaviour
 @with_and_without_retrieval
+@patient
 def test_phases_come_once_each_and_in_order(behaviour: str, retriever: LexicalRetriever | None) -> None:
     names = [phase.name for phase in made(behaviour, retriever).phases]
     assert names == ["context_compress", *(["retrieve"] if retriever else []), "replan", *PARTS]
@@ -47,6 +48,7 @@ def test_phases_come_once_each_and_in_order(behaviour: str, retriever: LexicalRe
 
 @every_behaviour
 @with_and_without_retrieval
+@patient
 def test_no_phase_is_negative_and_the_latency_covers_each(
     behaviour: str, retriever: LexicalRetriever | None
 ) -> None:
@@ -62,6 +64,7 @@ def test_no_phase_is_negative_and_the_latency_covers_each(
 
 
 @every_behaviour
+@patient
 def test_the_parts_of_replan_follow_each_other_and_add_up_to_it(behaviour: str) -> None:
     phases = by_name(made(behaviour))
     whole, parts = phases["replan"], [phases[name] for name in PARTS]
@@ -75,6 +78,7 @@ def test_the_parts_of_replan_follow_each_other_and_add_up_to_it(behaviour: str) 
     assert whole.ms - spent <= 10 + SLACK_MS
 
 
+@patient
 def test_prefill_ends_with_the_first_piece_and_decode_with_the_last() -> None:
     planner = planners.create("fake-fixed", {"prefill_ms": 400, "decode_ms": 160, "text": "a" * 24})
     phases = by_name(call(planner, LINES))
@@ -83,6 +87,7 @@ def test_prefill_ends_with_the_first_piece_and_decode_with_the_last() -> None:
     assert 160 * 7 / 8 <= phases["replan.decode"].ms < 160 + SLACK_MS
 
 
+@patient
 def test_a_stall_before_the_first_piece_is_prefill_and_one_after_it_is_decode() -> None:
     before, after = by_name(made("cut before the first piece")), by_name(made("cut after the first piece"))
     assert before["replan.prefill"].ms > 50
@@ -97,6 +102,7 @@ def test_compression_and_replanning_say_how_many_tokens_they_left() -> None:
     assert phases["context_compress"].tokens == phases["replan"].tokens == result.tokens.after
 
 
+@patient
 def test_a_slow_compressor_s_time_is_its_own_and_leaves_less_for_the_planner() -> None:
     class Slow:
         name = "slow"

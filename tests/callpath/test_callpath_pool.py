@@ -9,7 +9,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from callpath_kit import SLACK_MS, TEMPLATE, Gate, Recorder, Scripted, compressor, pool_of, prompt_of, until
+from callpath_kit import (
+    SLACK_MS,
+    TEMPLATE,
+    Gate,
+    Recorder,
+    Scripted,
+    compressor,
+    patient,
+    pool_of,
+    prompt_of,
+    until,
+)
 
 from brace.callpath import Answer, CallPath, CallRequest, Deadline, Mode, PlannerPool
 from brace.errors import BraceError
@@ -89,6 +100,7 @@ def test_with_two_workers_two_calls_run_at_once() -> None:
         assert [call.answer().status for call in asked] == ["done", "done"]
 
 
+@patient
 def test_waiting_for_another_s_call_is_queue_time_not_prefill_or_decode() -> None:
     planner = Gate()
     with pool_of(planner) as pool:
@@ -115,6 +127,7 @@ def test_the_earliest_deadline_is_served_first_and_none_last() -> None:
     assert planner.seen == ["blocker", "early", "late", "none"]
 
 
+@patient
 def test_a_deadline_counts_from_its_call_s_start_not_from_queueing() -> None:
     planner = Gate()
     with pool_of(planner) as pool:
@@ -144,6 +157,7 @@ def test_without_deadlines_the_first_come_is_served_first() -> None:
     assert planner.seen == ["blocker", *(f"agent {n}" for n in range(8))]
 
 
+@patient
 def test_a_call_whose_deadline_passes_in_the_queue_is_shed_and_never_seen() -> None:
     planner = Gate()
     with pool_of(planner) as pool:
@@ -159,6 +173,7 @@ def test_a_call_whose_deadline_passes_in_the_queue_is_shed_and_never_seen() -> N
     assert planner.seen == ["blocker", "next"]
 
 
+@patient
 def test_a_shed_call_is_recorded_as_shed_with_all_its_time_in_the_queue() -> None:
     planner = Gate()
     with pool_of(planner) as pool:
@@ -175,6 +190,7 @@ def test_a_shed_call_is_recorded_as_shed_with_all_its_time_in_the_queue() -> Non
     assert phases["replan.prefill"] == phases["replan.decode"] == 0
 
 
+@patient
 def test_cancelling_a_running_call_returns_promptly_and_tells_the_planner() -> None:
     asked, told = threading.Event(), threading.Event()
 
@@ -203,6 +219,7 @@ def test_cancelling_a_running_call_returns_promptly_and_tells_the_planner() -> N
     assert spent_ms < SLACK_MS
 
 
+@patient
 def test_cancelling_a_deaf_planner_s_call_returns_promptly_too() -> None:
     planner = Gate()
     with pool_of(planner) as pool:

@@ -58,7 +58,7 @@ def context_of(prompt: str) -> list[str]:
 
 @pytest.mark.parametrize("grain", ["token", "segment"])
 @every_tokenizer
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=30)
 @given(
     history=histories,
     share=shares,
@@ -77,6 +77,7 @@ def test_retrieval_stays_inside_the_budget(
         budget=budget,
         how=compressor("recency", grain),
         retriever=Knows(*texts, reserve=reserve),
+        inline=True,
     )
     for prompt in planner.seen:
         assert result.tokens.after == planner.tokenizer.count(prompt.text) == prompt.tokens <= budget

@@ -144,12 +144,12 @@ def configs(draw: st.DrawFn, overrides: bool) -> ControllerConfig:
         commit=draw(st.integers(0, 8)),
         triggers=draw(st.permutations(TRIGGERS)) if draw(st.booleans()) else TRIGGERS,
         period=draw(st.none() | st.integers(1, 6)),
-        failure_repeat=draw(st.integers(1, 3)),
+        failure_repeat=(repeat := draw(st.integers(1, 3))),
         divergence_limit=draw(st.sampled_from([0.0, 1.0, float("inf")])),
         window=window,
         deadlock_evidence=draw(st.none() | st.integers(1, window)),
         overrides=tuple(draw(st.lists(st.sampled_from(OVERRIDES), unique=True))) if overrides else (),
-        override_failures=draw(st.integers(1, 4)),
+        override_failures=draw(st.integers(repeat, 4)),
         clean_window=draw(st.integers(1, 10)),
     )
 

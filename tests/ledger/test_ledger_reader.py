@@ -9,7 +9,8 @@ from test_ledger_kit import call, end, manifest, write_run
 
 from brace.errors import LedgerError
 from brace.ledger import LedgerWriter, Phase, Record, Step, write_manifest
-from brace.ledger.reader import finished_episodes, load_run, next_attempts, read_records
+from brace.ledger.reader import load_run
+from brace.ledger.scan import finished_episodes, next_attempts, read_records
 
 LIVE: tuple[int, ...] = ()
 

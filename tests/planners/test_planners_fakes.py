@@ -119,6 +119,15 @@ def test_the_heavy_tail_has_its_median_and_its_spread(slept: list[float]) -> Non
     assert heavy_times(slept, 3, median_ms=20, sigma=0) == pytest.approx([20, 20, 20])
 
 
+def test_the_heavy_tail_s_median_grows_with_the_prompt(slept: list[float]) -> None:
+    planner = planners.create(
+        "fake-heavy-tail", {"median_ms": 20, "ms_per_token": 0.5, "sigma": 0, "text": PLAN}
+    )
+    for tokens in (0, 100):
+        pieces(planner, Prompt("", tokens, tokens, "pruned", "recency"))
+    assert slept == pytest.approx([20, 70])
+
+
 def test_failing_raises_on_every_so_many_th_call() -> None:
     planner = planners.create("fake-failing", {"every": 3, "text": PLAN})
     outcomes = []
@@ -150,13 +159,14 @@ def test_garbage_answers_at_once_with_what_it_is_told() -> None:
         ("fake-fixed", {"decode_ms": -1}),
         ("fake-heavy-tail", {"median_ms": 0}),
         ("fake-heavy-tail", {"sigma": -0.1}),
+        ("fake-heavy-tail", {"ms_per_token": -0.1}),
         ("fake-failing", {"every": 0}),
         ("fake-failing", {"every": -2}),
         ("fake-hanging", {"seconds": -1}),
     ],
 )
-def test_impossible_options_are_refused_by_name(name: str, options: dict[str, float]) -> None:
-    with pytest.raises(ConfigError, match=rf"'{name}'.*{next(iter(options))}|'{name}': times"):
+def test_impossible_options_are_refused_and_the_planner_named(name: str, options: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match=rf"planner '{name}': .* or more"):
         planners.create(name, options)
 
 

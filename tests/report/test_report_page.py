@@ -136,6 +136,14 @@ def test_a_run_that_lacks_something_says_so(case: str, tmp_path: Path) -> None:
     assert beside.count('role="img"') >= 3 + 2  # what the whole run has is drawn all the same
 
 
+def test_kinds_of_different_runs_have_cards_of_their_own(tmp_path: Path) -> None:
+    measured = run_of(tmp_path / "a", call(latency_ms=11.0), end())
+    modelled = run_of(tmp_path / "b", call(latency_ms=22.0, kind="modelled"), end())
+    text = page({"one": measured, "two": modelled}, tmp_path)
+    assert "<h3>Latency P95 (measured)</h3><dl><dt>one</dt>" in text
+    assert "<h3>Latency P95 (modelled)</h3><dl><dt>two</dt>" in text
+
+
 def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
     runs = {"a": typical(tmp_path), "b": run_of(tmp_path / "b", call(), end())}
     assert page(runs, tmp_path / "1") == page(runs, tmp_path / "2")

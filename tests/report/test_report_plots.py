@@ -66,9 +66,10 @@ def test_an_slo_far_off_does_not_squeeze_the_axis(tmp_path: Path) -> None:
 
 def test_a_long_tail_gets_a_log_axis_and_says_so(tmp_path: Path) -> None:
     run = run_of(tmp_path, *(call(i, i, latency_ms=10.0 + 9_000 * (i == 5)) for i in range(6)), end())
-    _, axes = style.blank(3)
+    figure, axes = style.blank(3)
     plots.latency_cdf(axes, {"a": run})
     assert axes.get_xscale() == "log"
+    assert ">1000</text>" in style.svg(figure, "cdf", "t")
     assert "log scale" in axes.get_xlabel()
 
 
@@ -80,8 +81,26 @@ def test_phase_bars_are_means_with_the_parts_of_replan(tmp_path: Path) -> None:
     said = plots.phase_stack(axes, {"a": run})
     widths = [bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)]
     assert widths == pytest.approx([30.0, 80.0, 30.0, 1.0])  # compress, prefill, decode, the rest
-    assert said == ["“the rest”: sense, replan, each below 1.5 % of the longest bar"]
+    assert said == ["“the rest”: sense, each below 1.5 % of the longest bar"]
     assert "141 ms" in [text.get_text() for text in axes.texts]
+
+
+def test_what_is_written_in_a_bar_fits_into_it(tmp_path: Path) -> None:
+    run = run_of(tmp_path, call(phases=phases(25, 30, 45)), end())
+    figure, axes = style.blank(2)
+    plots.phase_stack(axes, {"a": run})
+    figure.draw_without_rendering()
+    inside = [text for text in axes.texts if text.get_ha() == "center"]
+    assert {text.get_text() for text in inside} == {"prefill 30", "decode 45"}
+    for text in inside:
+        box = text.get_window_extent()
+        assert any(
+            bar.get_window_extent().x0 < box.x0 and box.x1 < bar.get_window_extent().x1
+            for bar in axes.patches
+        )
+    legend = axes.get_legend()
+    assert legend is not None
+    assert "context_compress" in [text.get_text() for text in legend.get_texts()]
 
 
 def test_misses_are_crosses_and_uncut_prompts_are_faint(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -140,33 +141,33 @@ def print_table(sweep: Sweep, folder: Path, console: Console) -> None:
 def _table(rows: list[Row], title: str, *, beside_paper: bool) -> Table:
     table = Table(
         title=title,
-        caption="95 % intervals; n = episodes; latency modelled, not measured; ✓ within sampling error",
+        box=box.SIMPLE_HEAD,
+        caption=f"95 % intervals; {rows[0].success.n} episodes a row; latency modelled, not measured; "
+        "✓ within sampling error of the paper's success",
     )
-    for heading in ("δ ω w", "n", "success %", "calls/ep", "changes/ep", "χ", "deadlocks/ep", "stall/ep"):
-        table.add_column(heading, justify="right")
-    if beside_paper:
-        for heading in ("paper %", "calls", "deadlocks", "stall"):
-            table.add_column(heading, justify="right", style="dim")
+    for heading in ("δ ω w", "success %", "calls/ep", "changes/ep", "χ", "deadlocks/ep", "stall/ep"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        cells = [
+        reproduces = beside_paper and row.rules in ("authors", "no-brace")
+        mark = "" if not reproduces else " ✓" if row.as_in_the_paper else " ✗"
+        table.add_row(
             "No BRACE" if row.windows is None else " ".join(map(str, row.windows)),
-            str(row.success.n),
-            _interval(row.success, 100, 1),
+            _percent(row.success) + mark,
             *(_spread(e) for e in (row.calls, row.changes)),
             "–" if row.churn.value is None else f"{row.churn.value:.3f}",
             *(_spread(e) for e in (row.deadlocks, row.stall)),
-        ]
+        )
         if beside_paper and row.paper is not None:
-            success, calls, _, deadlocks, stall = row.paper
-            mark = "" if row.rules not in ("authors", "no-brace") else " ✓" if row.as_in_the_paper else " ✗"
-            cells += [f"{success:.1f}{mark}", f"{calls:.1f}", f"{deadlocks:.1f}", f"{stall:.1f}"]
-        table.add_row(*cells)
+            success, calls, changes, *stuck = (f"{value:.1f}" for value in row.paper)
+            table.add_row(
+                "paper", success, calls, changes, f"{row.paper[2] / row.paper[1]:.3f}", *stuck, style="dim"
+            )
     return table
 
 
 def _livelock(rows: list[Row]) -> Table:
     table = Table(
-        "proxy", "method", "success %", "calls/ep", "deadlocks/ep", "stall/ep",
+        "proxy", "method", "success %", "calls/ep", "deadlocks/ep", "stall/ep", box=box.SIMPLE_HEAD,
         title="The livelock: the same method, with and without the simulator's artefact",
         caption="published: nothing ticks while the planner thinks; a call does not reset the stuck count.\n"
         "corrected: both mended. Best of (δ, ω, w) by success for rules with windows.",
@@ -179,7 +180,7 @@ def _livelock(rows: list[Row]) -> Table:
             best = max(block, key=lambda row: row.success.value or 0.0)
             windows = "" if best.windows is None else f" {best.windows}"
             figures = (_spread(e) for e in (best.calls, best.deadlocks, best.stall))
-            table.add_row(world, title + windows, _interval(best.success, 100, 1), *figures)
+            table.add_row(world, title + windows, _percent(best.success), *figures)
     return table
 
 
@@ -200,17 +201,17 @@ def _write_csv(rows: list[Row], path: Path) -> None:
             )
 
 
-def _interval(estimate: Estimate, scale: float, digits: int) -> str:
+def _percent(estimate: Estimate) -> str:
     if estimate.value is None or estimate.lo is None or estimate.hi is None:
         return "–"
-    value, low, high = (scale * x for x in (estimate.value, estimate.lo, estimate.hi))
-    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+    return f"{100 * estimate.value:.1f} [{100 * estimate.lo:.0f}, {100 * estimate.hi:.0f}]"
 
 
 def _spread(estimate: Estimate) -> str:
     if estimate.value is None or estimate.lo is None or estimate.hi is None:
         return "–"
-    return f"{estimate.value:.1f} ±{(estimate.hi - estimate.lo) / 2:.1f}"
+    digits = 0 if estimate.value >= 100 else 1
+    return f"{estimate.value:.{digits}f} ±{(estimate.hi - estimate.lo) / 2:.{digits}f}"
 
 
 def _binomial_deviance(hits: int, n: int, rate: float) -> float:

@@ -11,8 +11,8 @@ from typing import Any
 
 from brace.errors import BraceError, LedgerError
 from brace.ledger.manifest import MANIFEST, describe_run, read_manifest, write_manifest
-from brace.ledger.reader import finished_episodes, next_attempts
 from brace.ledger.records import Call, Episode, Record
+from brace.ledger.scan import finished_episodes, next_attempts
 from brace.ledger.writer import LedgerWriter
 from brace.loop.build import build_clock, build_path, build_pool, build_rules, build_settings, build_world
 from brace.loop.config import RunConfig, dump_config, load_config

@@ -30,7 +30,7 @@ class ContextBuffer:
         text = segment.render()
         line = Line(segment, text, self.tokenizer.count(text), floor=segment.is_floor)
         part = self._head if segment.kind in HEAD_KINDS else self._body
-        if line.floor and segment.kind in LATEST_ONLY:
+        if segment.kind in LATEST_ONLY:
             key = (segment.kind, segment.agent)
             superseded = self._latest.get(key)
             if superseded is not None:

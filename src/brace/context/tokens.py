@@ -58,6 +58,10 @@ class HfTokenizer:
                 f"{type(tokenizer).__name__} has no token offsets; pass a `tokenizers.Tokenizer` or a "
                 "fast transformers tokenizer"
             )
+        # A copy of our own: a model's tokenizer may be set to truncate or pad, and would then miscount.
+        self._tokenizer = type(self._tokenizer).from_str(self._tokenizer.to_str())
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
 
     @classmethod
     def from_file(cls, path: str | Path) -> HfTokenizer:
@@ -70,7 +74,11 @@ class HfTokenizer:
         file = file / "tokenizer.json" if file.is_dir() else file
         if not file.is_file():
             raise ConfigError(f"no tokenizer at {file}; expected a tokenizer.json or a folder with one")
-        return cls(Backend.from_file(str(file)), name=str(path))
+        try:
+            backend = Backend.from_file(str(file))
+        except Exception as error:  # the library raises nothing more specific
+            raise ConfigError(f"{file} cannot be read as a tokenizer: {error}") from error
+        return cls(backend, name=str(path))
 
     def count(self, text: str) -> int:
         """The number of tokens, special tokens not counted."""

@@ -36,7 +36,8 @@ class FixedPolicy:
     escalate: tuple[Trigger, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in (self.mode, *([self.escalated] if self.escalate else [])):
+        needs_escalated = self.escalate or self.escalated != "full"
+        for name in (self.mode, *([self.escalated] if needs_escalated else [])):
             if name not in self.modes:
                 raise UnknownNameError("mode", name, self.modes)
         for trigger in self.escalate:

@@ -58,6 +58,10 @@ class ControllerConfig:
             value = getattr(self, name)
             _require(1 <= value < math.inf, name, value, "must be 1 (no relaxing) or more")
         _require(self.slo_max_ms is None or self.slo_max_ms > 0, "slo_max_ms", self.slo_max_ms, "must be > 0")
+        _require(
+            self.override_failures >= self.failure_repeat, "override_failures", self.override_failures,
+            f"cannot be less than failure_repeat = {self.failure_repeat}, which comes first",
+        )  # fmt: skip
         limit = self.divergence_limit
         _require(limit is None or limit >= 0, "divergence_limit", limit, "must be 0 or more, or left out")
         _require(

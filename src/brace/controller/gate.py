@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from brace.controller.config import ControllerConfig
-from brace.controller.signals import Budget, GateReason, Override, Signals, Trigger, Verdict
+from brace.controller.signals import OVERRIDES, Budget, GateReason, Override, Signals, Trigger, Verdict
 from brace.controller.state import ControllerState
+
+MOST_RUNGS = 32
+"""Overrides in a row beyond this relax nothing further: γ^k must stay a number."""
 
 
 def judge(
@@ -45,7 +48,7 @@ def advance(config: ControllerConfig, state: ControllerState, verdict: Verdict) 
     rung, clean = state.rung, state.clean + 1
     failures = state.failures
     if verdict.override is not None:
-        rung, clean = rung + 1, 0
+        rung, clean = min(rung + 1, MOST_RUNGS), 0
         if verdict.override == "failures":
             failures = 0
     elif clean >= config.clean_window:
@@ -93,4 +96,4 @@ def _override(
         "deadlock": state.deadlocked and "deadlock" in triggers,
         "failures": state.failures >= config.override_failures and "failure" in triggers,
     }
-    return next((cause for cause in config.overrides if causes[cause]), None)
+    return next((cause for cause in OVERRIDES if cause in config.overrides and causes[cause]), None)

@@ -40,7 +40,8 @@ def _take_in(config: ControllerConfig, state: ControllerState, signals: Signals)
         failures += 1
     stalled = state.stalled
     if signals.progress is not None:
-        stalled = (*stalled, signals.progress < config.progress_epsilon)[-config.window :]
+        # NaN is no progress either.
+        stalled = (*stalled, not signals.progress >= config.progress_epsilon)[-config.window :]
     needed = config.deadlock_evidence or config.window
     return replace(
         state,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import types
 import typing
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,28 +17,22 @@ import msgspec
 import polars as pl
 
 from brace.errors import LedgerError
-from brace.ledger.manifest import Manifest, check_schema, read_manifest
-from brace.ledger.records import Call, Episode, Record, Shard, Step
+from brace.ledger.manifest import Manifest, read_manifest
+from brace.ledger.records import Call, Episode, Step
+from brace.ledger.scan import CALL, EPISODE, HEAD, SHARD, STEP, decode, is_header, shards
 
-# The writer puts the type first, and 14 bytes tell the four types apart.
-_HEAD = 14
-_SHARD, _STEP, _CALL, _EPISODE = (
-    f'{{"type":"{name}"'.encode()[:_HEAD] for name in ("shard", "step", "call", "episode")
-)
 _KEY = ["episode", "attempt"]
 _LISTED = 10
-_INT64 = range(-(2**63), 2**63)
 _DTYPES: dict[object, pl.DataType] = {
     int: pl.Int64(), float: pl.Float64(), str: pl.String(), bool: pl.Boolean(),
 }  # fmt: skip
-_decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
 
 
 @dataclass(frozen=True)
 class Run:
     """A run as tables, one row a record, one column a field, in the order of episodes and steps.
 
-    Of each episode only the attempt that counts is here. `steps` lacks `signals` (see `read_records`);
+    Of each episode only the attempt that counts is here. `steps` lacks `signals` (see `scan.read_records`);
     the `phases` of a call are a list of structs; the `figures` of episodes are columns `figure.<name>`.
     """
 
@@ -66,34 +60,6 @@ def load_run(directory: Path) -> Run:
     )
 
 
-def read_records(directory: Path) -> Iterator[Step | Call | Episode]:
-    """Every whole record, typed, in the order of shards and lines, of all attempts. Skips damage."""
-    for path in _shards(directory):
-        with path.open("rb") as lines:
-            for line in lines:
-                if not line.endswith(b"\n") or _is_header(line, path):
-                    continue
-                record = _decode(line)
-                if record is not None and not isinstance(record, Shard):
-                    yield record
-
-
-def finished_episodes(directory: Path) -> dict[int, Episode]:
-    """The end of each finished episode: of its last attempt, and of two ends of one attempt the first."""
-    finished: dict[int, Episode] = {}
-    for _, end in _load(directory).ends:
-        known = finished.get(end.episode)
-        if known is None or end.attempt > known.attempt:
-            finished[end.episode] = end
-    return finished
-
-
-def next_attempts(directory: Path) -> dict[int, int]:
-    """For each episode seen, finished or not, the attempt number to use when it is begun again."""
-    seen = _load(directory).seen().group_by("episode").agg(pl.col("attempt").max() + 1)
-    return dict(seen.sort("episode").iter_rows())
-
-
 @dataclass(frozen=True)
 class _Tables:
     """What the shards hold, before attempts are settled; `shard` numbers the file a row came from."""
@@ -114,15 +80,11 @@ class _DamagedError(Exception):
     """The fast way met a line it cannot read."""
 
 
-def _shards(directory: Path) -> list[Path]:
-    return sorted(directory.glob("shard-*.jsonl"))
-
-
 def _load(directory: Path) -> _Tables:
     steps, calls = [_typed([], Step).with_columns(shard=0)], [_typed([], Call).with_columns(shard=0)]
     ends: list[tuple[int, Episode]] = []
     notes: list[str] = []
-    for number, path in enumerate(_shards(directory)):
+    for number, path in enumerate(shards(directory)):
         try:
             *lines, tail = path.read_bytes().split(b"\n")
         except OSError as error:
@@ -143,14 +105,14 @@ def _parse(lines: list[bytes], path: Path) -> tuple[pl.DataFrame, pl.DataFrame, 
     """The tables of one shard; raises `_DamagedError` on the first line that is no record."""
     groups: defaultdict[bytes, list[bytes]] = defaultdict(list)
     for line in lines:
-        groups[line[:_HEAD]].append(line)
-    headed = all(_is_header(line, path) for line in groups[_SHARD])
-    if not headed or groups.keys() - {_SHARD, _STEP, _CALL, _EPISODE}:
+        groups[line[:HEAD]].append(line)
+    headed = all(is_header(line, path) for line in groups[SHARD])
+    if not headed or groups.keys() - {SHARD, STEP, CALL, EPISODE}:
         raise _DamagedError
-    ends = [record for line in groups[_EPISODE] if isinstance(record := _decode(line), Episode)]
-    if len(ends) < len(groups[_EPISODE]):
+    ends = [record for line in groups[EPISODE] if isinstance(record := decode(line), Episode)]
+    if len(ends) < len(groups[EPISODE]):
         raise _DamagedError
-    return _typed(groups[_STEP], Step), _typed(groups[_CALL], Call), ends
+    return _typed(groups[STEP], Step), _typed(groups[CALL], Call), ends
 
 
 def _salvage(lines: list[bytes], path: Path, notes: list[str]) -> list[bytes]:
@@ -158,7 +120,7 @@ def _salvage(lines: list[bytes], path: Path, notes: list[str]) -> list[bytes]:
     whole: list[bytes] = []
     damaged: list[int] = []
     for number, line in enumerate(lines, start=1):
-        record = _decode(line)
+        record = decode(line)
         if record is None:
             damaged.append(number)
         else:
@@ -167,34 +129,6 @@ def _salvage(lines: list[bytes], path: Path, notes: list[str]) -> list[bytes]:
         what = "lines" if len(damaged) > 1 else "line"
         notes.append(f"{path.name}: {what} {_listing(damaged)} damaged and skipped")
     return whole
-
-
-def _is_header(line: bytes, path: Path) -> bool:
-    """Whether this is a `shard` record; raises if it is a newer one, of which only `schema` is relied on."""
-    if not line.startswith(_SHARD):
-        return False
-    try:
-        header = msgspec.json.decode(line, type=_Header)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return False
-    check_schema(header.schema, path)
-    return True
-
-
-class _Header(msgspec.Struct, tag="shard"):
-    schema: int
-
-
-def _decode(line: bytes) -> Record | None:
-    try:
-        record = _decoder.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-    numbers = [value for value in msgspec.structs.astuple(record) if isinstance(value, int)]
-    if isinstance(record, Call):
-        numbers += [phase.tokens for phase in record.phases if phase.tokens is not None]
-    # JSON has no widest integer, a table has.
-    return record if all(number in _INT64 for number in numbers) else None
 
 
 def _typed(lines: list[bytes], record: type[Step | Call]) -> pl.DataFrame:
@@ -210,12 +144,9 @@ def _typed(lines: list[bytes], record: type[Step | Call]) -> pl.DataFrame:
         raise _DamagedError
     defaults = [entry for entry in fields if not entry.required and entry.default is not None]
     return table.with_columns(
-        pl.col(entry.name).fill_null(_literal(entry.default, schema[entry.name])) for entry in defaults
+        pl.col(entry.name).fill_null(pl.lit([] if entry.default == () else entry.default, schema[entry.name]))
+        for entry in defaults
     )
-
-
-def _literal(default: object, dtype: pl.DataType) -> pl.Expr:
-    return pl.lit([] if default == () else default, dtype=dtype)
 
 
 def _dtype(kind: object) -> pl.DataType:

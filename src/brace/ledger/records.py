@@ -132,7 +132,8 @@ class Episode(msgspec.Struct, frozen=True, tag="episode", omit_defaults=True, kw
     """None where nobody judged (a user's own loop)."""
     steps: int
     wait_ms: float = 0.0
-    figures: dict[str, float] = {}
+    figures: dict[str, float | None] = {}
+    """The world's own numbers; None for one that is not finite."""
     error: str = ""
 
 

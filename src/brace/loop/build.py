@@ -10,8 +10,8 @@ from brace.context import plan_template
 from brace.controller import Budget, Controller, Rules
 from brace.controller.authors import AuthorsRules
 from brace.errors import ConfigError
-from brace.ledger.reader import read_records
 from brace.ledger.records import Call
+from brace.ledger.scan import read_records
 from brace.loop.clocks import Clock, ModelledClock, ReplayClock, WallClock
 from brace.loop.config import RunConfig
 from brace.loop.core import LoopSettings

@@ -7,6 +7,7 @@ user's own loop.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 import zlib
 from collections.abc import Callable, Iterable
@@ -20,6 +21,7 @@ from brace.ledger.records import Call, Fallback, LatencyKind, Record, Step
 from brace.plan import Plan, is_change, normal_form, parse
 
 S = TypeVar("S")
+_FLOATS = ("progress", "divergence")
 _SIGNAL_DEFAULTS = {f.name: f.default for f in dataclasses.fields(Signals)}
 
 
@@ -231,11 +233,15 @@ class LoopCore(Generic[S]):
 
 def signals_to_record(signals: Signals) -> dict[str, Any] | None:
     """The fields that say something."""
-    said = {
+    said: dict[str, Any] = {
         name: value
         for name, default in _SIGNAL_DEFAULTS.items()
         if (value := getattr(signals, name)) != default
     }
+    for name in _FLOATS:
+        # JSON has no infinity and no NaN, and the replayed controller must see them as they were.
+        if name in said and not math.isfinite(said[name]):
+            said[name] = str(said[name])
     if signals.outcome is not None:
         said["outcome"] = dataclasses.asdict(signals.outcome)
     return said or None
@@ -244,6 +250,7 @@ def signals_to_record(signals: Signals) -> dict[str, Any] | None:
 def signals_from_record(said: dict[str, Any] | None) -> Signals:
     """The reverse."""
     said = dict(said or {})
+    said |= {name: float(said[name]) for name in _FLOATS if name in said}
     if "outcome" in said:
         said["outcome"] = CallOutcome(**said["outcome"])
     return Signals(**said)

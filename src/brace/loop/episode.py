@@ -56,7 +56,7 @@ class EpisodeLoop(Generic[S]):
             self._cancel(self._flight, "the episode ended")
         return Episode(
             episode=episode, attempt=attempt, seed=seed, world=world.id, success=world.success(),
-            steps=core.t + 1, wait_ms=core.wait_ms, figures=world.figures(),
+            steps=core.t + 1, wait_ms=core.wait_ms, figures=dict(world.figures()),
         )  # fmt: skip
 
     def _decide(self, outcome: CallOutcome | None, episode: int) -> CallOutcome | None:

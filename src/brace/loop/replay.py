@@ -9,8 +9,8 @@ from typing import Any
 
 from brace.controller import decide
 from brace.ledger.manifest import read_manifest
-from brace.ledger.reader import read_records
 from brace.ledger.records import Step
+from brace.ledger.scan import read_records
 from brace.loop.build import build_rules
 from brace.loop.config import load_config
 from brace.loop.core import signals_from_record

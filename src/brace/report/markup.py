@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from html import escape
 
 from brace.ledger.intervals import NONE, Estimate
-from brace.ledger.metrics import Summary
 from brace.report.rows import Cell, Column, Table, clean, parts, printed, text
 
 
@@ -52,9 +51,8 @@ def figure(drawing: str, caption: str, lines: Iterable[str], command: str, *, wi
     )
 
 
-def card(title: str, name: str, summaries: Mapping[str, Summary]) -> str:
+def card(title: str, found: Mapping[str, Estimate]) -> str:
     """One headline figure, a line a run."""
-    found = {label: summary[name] for label, summary in summaries.items() if name in summary}
     lines = "".join(
         f"<dt>{said(label)}</dt><dd>{_figure(estimate, None, unit=True)}</dd>"
         for label, estimate in found.items()

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 
 from brace.errors import BraceError
 from brace.ledger.audits import worst_calls
+from brace.ledger.intervals import Estimate
 from brace.ledger.metrics import EXECUTED, Summary, summarise
 from brace.ledger.reader import Run
 from brace.report import markup, plots, style, timeline
@@ -81,15 +82,19 @@ def _lead(runs: Mapping[str, Run]) -> str:
 
 
 def _glance(summaries: Mapping[str, Summary]) -> str:
-    """Headline figures; the latency card is one for each kind, since kinds are never mixed."""
-    p95 = dict.fromkeys(
-        name for summary in summaries.values() for name in summary if name.startswith("latency_p95")
-    )
-    cards = [markup.card(name, key, summaries) for name, key in _CARDS.items()]
-    for name in p95:
-        of = {label: summary for label, summary in summaries.items() if name in summary}
-        kinds = {name.partition(".")[2] or summary.latency_kind for summary in of.values()}
-        cards.insert(1, markup.card(f"Latency P95 ({', '.join(sorted(kinds))})", name, of))
+    """Headline figures; latency has a card for each kind, since kinds are never mixed."""
+    cards = [
+        markup.card(title, {label: summary[name] for label, summary in summaries.items()})
+        for title, name in _CARDS.items()
+    ]
+    by_kind: dict[str, dict[str, Estimate]] = {}
+    for label, summary in summaries.items():
+        for name, estimate in summary.items():
+            stem, _, kind = name.partition(".")
+            if stem == "latency_p95":
+                by_kind.setdefault(kind or summary.latency_kind, {})[label] = estimate
+    latencies = [markup.card(f"Latency P95 ({kind})", found) for kind, found in by_kind.items()]
+    cards[1:1] = latencies
     return f'<div class="cards">{"".join(cards)}</div>' + markup.remarks(["[ ]: 95 % interval."])
 
 

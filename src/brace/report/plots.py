@@ -6,7 +6,7 @@ Each returns what its caption has to say about what is drawn, or left out.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import matplotlib as mpl
@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.ticker import NullFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from brace.ledger.metrics import EXECUTED, MISSED
@@ -26,15 +27,16 @@ MOST_POINTS = 2_000
 """Of a plot: beyond it, points are thinned, evenly by rank and with both ends kept."""
 _MOST_SLOS = 3
 _SLIVER = 0.015
-_ROOM = 0.2
+_LETTER = 0.0185  # of the longest bar: the room that a letter takes
 _TAIL = 20
 _BEYOND = 3
 _PHASES = {
     "clarify": style.PURPLE, "context_compress": style.GREEN, "retrieve": style.OLIVE,
-    "replan.queue": "#9a9ea6", "replan.prefill": style.BLUE, "replan.decode": style.SKY,
+    "replan.queue": "#7f848d", "replan.prefill": style.BLUE, "replan.decode": style.SKY,
     "replan": "#4d6fa8", "execute": style.ORANGE,
 }  # fmt: skip
 _REST = "#b9bcc2"
+_LIGHT = (style.SKY, _REST)
 _OTHERS = "the rest"
 _NO_CALLS = "no executed calls"
 
@@ -105,7 +107,7 @@ def latency_cdf(axes: Axes, runs: Mapping[str, Run], most: int = MOST_POINTS) ->
         )  # fmt: skip
     style.key(axes, handles, [f"{one.name}, n = {len(one.calls)}" for one in drawn])
     beyond = _slos(axes, runs, drawn, upright=True)
-    axes.set_xlabel(_latency_label(axes.set_xscale, drawn, runs))
+    _scale(axes, True, drawn, runs)
     axes.set_ylabel("calls done, %")
     axes.set_yticks(np.linspace(0, 1, 5), ["0", "25", "50", "75", "100"])
     axes.set_ylim(0, 1.02)
@@ -124,7 +126,7 @@ def phase_stack(axes: Axes, runs: Mapping[str, Run]) -> list[str]:
         why = "no executed call has phases" if drawn else _NO_CALLS
         style.nothing(axes, why)
         return [why]
-    names = dict.fromkeys(name for of_run in means for name in of_run)
+    names = dict.fromkeys(name for of_run in means for name, ms in of_run.items() if ms > 0)
     large = [name for name in names if any(of_run.get(name, 0) > _SLIVER * widest for of_run in means)]
     slivers = [name for name in names if name not in large]
     keyed = {}
@@ -134,14 +136,15 @@ def phase_stack(axes: Axes, runs: Mapping[str, Run]) -> list[str]:
             ms = of_run.get(name, 0.0) if name else total - left
             shade = _PHASES.get(name, _REST)
             axes.barh(y, ms, left=left, height=0.46, color=shade)
-            if ms > _ROOM * widest:
-                words = name.rpartition(".")[2] or _OTHERS
-                axes.text(left + ms / 2, y, f"{words} {number(ms)}", ha="center", va="center", color="white")
+            words = f"{name.rpartition('.')[2] or _OTHERS} {number(ms)}"
+            if ms > _LETTER * widest * len(words):
+                ink = "black" if shade in _LIGHT else "white"
+                axes.text(left + ms / 2, y, words, ha="center", va="center", color=ink)
             elif ms > 0.001 * widest:
                 keyed[name or _OTHERS] = shade
             left += ms
         axes.text(0, y - 0.28, one.name, va="bottom")
-        axes.text(left + 0.015 * widest, y, f"{number(total)} ms", va="center")
+        axes.text(left + 0.015 * widest, y, f"{number(total)} ms" if total else "no phases", va="center")
     axes.set_yticks([])
     axes.set_ylim(len(drawn) - 0.65, -0.65)
     axes.set_xlim(0, 1.16 * widest)
@@ -178,7 +181,7 @@ def tokens_scatter(axes: Axes, runs: Mapping[str, Run], most: int = MOST_POINTS)
                 mec=shade if missed else "none", mew=1.6, alpha=1.0 if missed else 0.75,
             )  # fmt: skip
     beyond = _slos(axes, runs, drawn, upright=False)
-    axes.set_ylabel(_latency_label(axes.set_yscale, drawn, runs))
+    _scale(axes, False, drawn, runs)
     axes.set_xlabel("tokens after reduction (faint: before)")
     axes.set_xlim(left=0)
     handles = [Line2D([], [], marker="o", ls="", ms=5, color=style.colour(one.position)) for one in drawn]
@@ -219,14 +222,17 @@ def _slos(axes: Axes, runs: Mapping[str, Run], drawn: list[Series], *, upright: 
     return [f"the SLO of {', '.join(far)} ms lies far beyond the axis"] if far else []
 
 
-def _latency_label(set_scale: Callable[[str], None], drawn: list[Series], runs: Mapping[str, Run]) -> str:
-    """The name of a latency axis, made logarithmic where a few calls would squeeze all others."""
+def _scale(axes: Axes, upright: bool, drawn: list[Series], runs: Mapping[str, Run]) -> None:
+    """Name the latency axis, and make it logarithmic where a few calls would squeeze all others."""
     times = np.concatenate([one.calls["latency_ms"].to_numpy() for one in drawn])
-    least, most = times.min(), times.max()
-    if least > 0 and most > _TAIL * np.median(times):
-        set_scale("log")
-        return f"latency, ms, log scale ({_kinds(runs)})"
-    return f"latency, ms ({_kinds(runs)})"
+    log = times.min() > 0 and times.max() > _TAIL * np.median(times)
+    label = f"latency, ms{', log scale' if log else ''} ({_kinds(runs)})"
+    if log:
+        axes.set(**{"xscale" if upright else "yscale": "log"})
+        axis = axes.xaxis if upright else axes.yaxis
+        axis.set_major_formatter(lambda value, _: number(value))
+        axis.set_minor_formatter(NullFormatter())
+    axes.set(**{"xlabel" if upright else "ylabel": label})
 
 
 def _kinds(runs: Mapping[str, Run]) -> str:

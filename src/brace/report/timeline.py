@@ -11,6 +11,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import MaxNLocator
 
 from brace.ledger.metrics import GATE, MISSED, SUPPRESSED, TRIGGERED
 from brace.ledger.reader import Run
@@ -127,9 +128,10 @@ def draw_timeline(axes: Axes, run: Run, episode: int) -> list[str]:
     bottom = len(rows) + 2.0
     axes.set_yticks([*places, middle], [*(lane.name for lane in rows), "calls"])
     axes.set_ylim(bottom - 0.3, -0.7)
-    room = max(1.0, 0.01 * (stop - start))
+    room = max(0.6, 0.01 * (stop - start))
     axes.set_xlim(start - room, stop + room)
     axes.set_xlabel("step t")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     style.grid(axes, "x")

@@ -20,5 +20,5 @@ class Recency(ScoringCompressor):
     def score(self, lines: Sequence[Line], request: CompressRequest) -> Sequence[Scores]:
         """Its place in the context."""
         ends = np.cumsum([len(line.spans(request.tokenizer)) for line in lines])
-        starts = np.concatenate([[0], ends[:-1]])
+        starts = np.concatenate([[0], ends])[: len(lines)]
         return [np.arange(start, end, dtype=np.float64) for start, end in zip(starts, ends, strict=True)]

@@ -16,6 +16,7 @@ import numpy as np
 
 from brace.callpath.compress.base import CompressRequest, Scores, ScoringCompressor
 from brace.context import Kind, Line, Segment, Tokenizer
+from brace.context.segments import HEAD_KINDS
 from brace.registry import compressors
 
 _PRIORITY: dict[Kind, float] = {
@@ -35,11 +36,12 @@ class Structured(ScoringCompressor):
         lines = request.lines
         if sum(line.tokens for line in lines) <= request.room:
             return lines
-        loose = [line.segment for line in lines if not line.floor]
+        # The head (task, goal, safety) is short and stays as it is, in its place.
+        loose = [line.segment for line in lines if not line.floor and line.segment.kind not in HEAD_KINDS]
         there = {id(segment) for segment in loose}
         summaries = [_line(made, request.tokenizer) for made in summarise(loose) if id(made) not in there]
-        first_body = next((i for i, line in enumerate(lines) if not line.floor), len(lines))
-        return [*lines[:first_body], *summaries, *lines[first_body:]]
+        head = sum(line.segment.kind in HEAD_KINDS for line in lines)
+        return [*lines[:head], *summaries, *lines[head:]]
 
     def score(self, lines: Sequence[Line], request: CompressRequest) -> Sequence[Scores]:
         """A summary ranks by its kind, then by its freshness; a newest-of-its-agent original beside it."""

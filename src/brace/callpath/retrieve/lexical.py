@@ -53,7 +53,7 @@ class LexicalRetriever:
     def _score(self, words: Counter[str], query: Counter[str]) -> float:
         mean = self._length / len(self._notes)
         score = 0.0
-        for word in words.keys() & query.keys():
+        for word in sorted(words.keys() & query.keys()):
             having = self._having[word]
             rarity = math.log(1 + (len(self._notes) - having + 0.5) / (having + 0.5))
             often = words[word]
