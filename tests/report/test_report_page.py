@@ -142,6 +142,8 @@ def test_kinds_of_different_runs_have_cards_of_their_own(tmp_path: Path) -> None
     text = page({"one": measured, "two": modelled}, tmp_path)
     assert "<h3>Latency P95 (measured)</h3><dl><dt>one</dt>" in text
     assert "<h3>Latency P95 (modelled)</h3><dl><dt>two</dt>" in text
+    assert "<h3>one: Worst calls (measured)</h3>" in text
+    assert "<h3>two: Worst calls (modelled)</h3>" in text
 
 
 def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from brace.errors import LedgerError
 from brace.ledger.reader import Run, load_run
 from brace.report.page import write_page
 from brace.report.tables import summary_table
@@ -32,10 +31,7 @@ def report(
     console.print(summary_table(runs))
     target = html or directories[0] / "report.html"
     command = f"brace report {' '.join(map(str, directories))}"
-    try:
-        write_page(runs, target, title=", ".join(runs), command=command)
-    except OSError as error:
-        raise LedgerError(f"cannot write {target}: {error.strerror}; choose another with --html") from error
+    write_page(runs, target, title=", ".join(runs), command=command)
     console.print(f"page: {target}", highlight=False)
 
 

@@ -161,16 +161,18 @@ def _each(runs: Mapping[str, Run], make: Callable[[Run], Table], *, fold: bool =
     shown = []
     for label, run in runs.items():
         content = make(run)
-        table = markup.table(replace(content, legend=()), caption=f"{content.title}: {label}")
-        shown.append(f"<h3>{markup.said(label)}</h3>{table}")
+        heading = f"{label}: {content.title}"  # the title names the latency kind
+        table = markup.table(replace(content, legend=()), caption=heading)
+        shown.append(f"<h3>{markup.said(heading)}</h3>{table}")
     whole = "".join(shown) + markup.remarks(content.legend)
-    return markup.folded(f"{content.title}: the figures", whole) if fold else whole
+    return markup.folded("Phase by phase", whole) if fold else whole
 
 
 def _worst(runs: Mapping[str, Run]) -> Iterator[str]:
     for label, run in runs.items():
-        yield f"<h3>{markup.said(label)}</h3>"
-        yield markup.table(worst_calls_table(run, WORST), caption=f"Worst calls: {label}")
+        table = worst_calls_table(run, WORST)
+        heading = f"{label}: {table.title}"
+        yield f"<h3>{markup.said(heading)}</h3>{markup.table(table, caption=heading)}"
         written = []
         for late in worst_calls(run, WORST):
             call = logged(run, late)

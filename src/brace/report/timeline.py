@@ -131,7 +131,7 @@ def draw_timeline(axes: Axes, run: Run, episode: int) -> list[str]:
     room = max(0.6, 0.01 * (stop - start))
     axes.set_xlim(start - room, stop + room)
     axes.set_xlabel("step t")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     style.grid(axes, "x")
