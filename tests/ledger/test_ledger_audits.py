@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_ledger_kit import call, end, write_run
+from ledger_kit import call, end, write_run
 
 from brace.ledger import Call, Record, Step
 from brace.ledger.audits import Breach, SuppressionRow, anti_churn, suppression_audit, worst_calls

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from ledger_kit import call, end, write_run
 from polars.testing import assert_frame_equal
-from test_ledger_kit import call, end, write_run
 
 from brace.errors import LedgerError
 from brace.ledger import Phase, Step

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_ledger_kit import call, end, write_run
+from ledger_kit import call, end, write_run
 
 from brace.ledger import Phase, Record, Step
 from brace.ledger.intervals import wilson
@@ -183,3 +183,11 @@ def test_phases_are_summed_per_call_and_share_the_time_of_all(tmp_path: Path) ->
     total = 6.0 + 6.0 + 91.0
     assert shares == pytest.approx([6 / total, 6 / total, 91 / total, 80 / total, 1.0])
     assert rows[2].p95.value == pytest.approx(30.0 + 0.95 * 31.0)
+
+
+@pytest.mark.parametrize("status", ["shed", "over_budget", "cancelled"])
+def test_a_call_that_did_not_run_to_its_end_is_no_latency_but_a_call(tmp_path: Path, status: str) -> None:
+    records = [call(0, 0, latency_ms=100.0), call(0, 1, latency_ms=1.0, status=status), end(0)]
+    summary = summarise(load_run(write_run(tmp_path, records)))
+    assert (summary["latency_p50"].value, summary["latency_p50"].n) == (100.0, 1)
+    assert summary["calls"].value == 2

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_ledger_kit import call, end, manifest, write_run
+from ledger_kit import call, end, manifest, write_run
 
 from brace.errors import LedgerError
 from brace.ledger import LedgerWriter, Phase, Record, Step, write_manifest

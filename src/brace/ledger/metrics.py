@@ -27,8 +27,9 @@ MISSED = (
 )
 """Over its SLO, cut at it, or shed because it could no longer make it."""
 CACHED = pl.col("mode") == "cached"
-EXECUTED = (pl.col("status") != "shed") & ~CACHED
-"""The planner was asked: only these calls have a latency worth comparing."""
+EXECUTED = ~pl.col("status").is_in(["shed", "over_budget", "cancelled"]) & ~CACHED
+"""Only these calls have a latency worth comparing: shed and over-budget ones never reached the planner, and
+one that was called off says nothing about how long it would have taken."""
 
 _QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
 _PROMPTED = "calls with a prompt"
