@@ -104,7 +104,7 @@ ROWS = {
     "spaces, then a stall": Row(lambda: streams("  ", stall=True), "cut", slo_ms=SHORT),
     "its own truncation within a skill": Row(lambda: streams("goto(hall); pickup("), "partial", FIRST, "end"),
     "its own truncation after a name": Row(lambda: streams("goto(hall); pickup"), "partial", FIRST, "end"),
-    "its own truncation within a name": Row(lambda: streams("goto(hall); pick"), "partial", FIRST, "end"),
+    "its own truncation within a name": Row(lambda: streams("goto(hall); pick"), "partial", FIRST, "pick"),
     "its own truncation after a semicolon": Row(lambda: streams("goto(hall); "), "ok", FIRST),
     "its own truncation in the first skill": Row(lambda: streams("goto(ha"), "unparsable", "", "found end"),
 }  # fmt: skip

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from brace.callpath.compress.base import Compressor, CompressRequest
 from brace.callpath.deadline import Deadline
@@ -17,8 +18,8 @@ from brace.ledger.records import Phase, Status
 from brace.plan import Plan, PlanSyntaxError, SkillSet, parse, parse_partial
 from brace.planners.base import Prompt
 
-_RECOUNTS = 4
-"""Joined lines may count a few tokens more than their sum; this many corrections are always enough."""
+_TRUNCATED = re.compile(r"\s*\w*\s*(\([^()\n]*)?")
+"""What is left of a skill when the text ends within it."""
 
 Ask = Callable[[Prompt, Deadline], Answer]
 
@@ -106,11 +107,12 @@ class CallPath:
     ) -> CallResult:
         """Make the call. `ask` replaces the planner (a recording's answers, when replaying)."""
         clock = clock or PhaseClock()
-        tokens = TokenCounts(template=self._template_tokens[request.mode])
+        template = self._template_tokens[request.mode]
+        tokens = TokenCounts(template, template + sum(line.tokens for line in request.lines))
         with request.deadline as deadline:
             clock.enter_call()
             try:
-                prompt, tokens = self._prepare(request, clock)
+                prompt, tokens = self._prepare(request, tokens, clock)
             except LimitExceededError as error:
                 answer = Answer("", "failed", error=str(error))
                 return self._conclude(request, clock, tokens, answer, "over_budget")
@@ -123,51 +125,73 @@ class CallPath:
                 self._note_replan(clock, start, answer, prompt.tokens)
             return self._conclude(request, clock, tokens, answer)
 
-    def _prepare(self, request: CallRequest, clock: PhaseClock) -> tuple[Prompt, TokenCounts]:
+    def _prepare(
+        self, request: CallRequest, tokens: TokenCounts, clock: PhaseClock
+    ) -> tuple[Prompt, TokenCounts]:
         mode = self.modes[request.mode]
-        template = self._template_tokens[request.mode]
-        tokens_in = template + sum(line.tokens for line in request.lines)
         with clock.phase("context_compress") as note:
-            reserve = mode.retriever.reserve if mode.retriever else 0
-            bound = request.budget is not None and tokens_in + reserve > request.budget
-            lines, text, after, overrun = self._compress(request, mode, reserve if bound else 0)
+            lines, text, after = self._compress(request, mode, tokens)
             note.tokens = after
         if mode.retriever is not None:
             with clock.phase("retrieve") as note:
                 text, after = self._retrieve(request, mode, mode.retriever, lines, after)
                 note.tokens = after
-        slack = 0
+        slack = overrun = 0
         if request.budget is not None:
-            if after > request.budget + overrun:
+            overrun = max(0, after - request.budget)
+            if overrun and not self._allow_floor_overrun:
                 raise AssertionError(f"{after} tokens in a call with a budget of {request.budget}")
-            slack = request.budget - after if tokens_in > request.budget else 0
-        counts = TokenCounts(template, tokens_in, after, 0, max(0, slack), overrun)
-        return Prompt(text, after, tokens_in, request.mode, mode.compressor.name), counts
+            slack = request.budget - after if not overrun and tokens.context_in > request.budget else 0
+        counts = replace(tokens, after=after, slack=slack, floor_overrun=overrun)
+        return Prompt(text, after, tokens.context_in, request.mode, mode.compressor.name), counts
 
-    def _compress(self, request: CallRequest, mode: Mode, reserve: int) -> tuple[list[Line], str, int, int]:
-        """The surviving lines, the prompt, its tokens, and by how much floors overran the budget."""
-        lines = list(request.lines)
+    def _compress(self, request: CallRequest, mode: Mode, tokens: TokenCounts) -> tuple[list[Line], str, int]:
+        """The surviving lines, the prompt, and its tokens.
+
+        Lines may count a little more together than one by one, so every candidate is counted as a whole,
+        and the room shrinks until it fits.
+        """
+
+        def whole(lines: list[Line]) -> tuple[list[Line], str, int]:
+            text = mode.template.render(lines)
+            return lines, text, self._tokenizer.count(text)
+
+        everything = list(request.lines)
         if request.budget is None:
-            text = mode.template.render(lines)
-            return lines, text, self._tokenizer.count(text), 0
-        template = self._template_tokens[request.mode]
-        if self._allow_floor_overrun:
-            floors = [line for line in lines if line.floor]
-            if template + sum(line.tokens for line in floors) > request.budget:
-                text = mode.template.render(floors)
-                after = self._tokenizer.count(text)
-                return floors, text, after, max(0, after - request.budget)
-        room = request.budget - template - reserve
-        for _ in range(_RECOUNTS):
-            if sum(line.tokens for line in request.lines) > room:
-                asked = CompressRequest(request.lines, room, self._tokenizer, request.seed)
-                lines = mode.compressor.compress(asked)
-            text = mode.template.render(lines)
-            after = self._tokenizer.count(text)
-            if after <= request.budget - reserve:
-                return lines, text, after, 0
-            room -= after - (request.budget - reserve)
-        raise AssertionError(f"compressor {mode.compressor.name!r} keeps exceeding the room it is given")
+            return whole(everything)
+        floors = whole([line for line in everything if line.floor])
+        if floors[2] > request.budget:
+            if self._allow_floor_overrun:
+                return floors
+            raise LimitExceededError(
+                "tokens", value=floors[2], limit=request.budget, source="the call's budget",
+                detail="the template and what is never cut (task, goal, safety, current plan, last failure) "
+                "do not fit; raise the budget or allow floor overruns",
+            )  # fmt: skip
+        limit = request.budget
+        if tokens.context_in <= limit:
+            candidate = whole(everything)
+            if candidate[2] <= limit:
+                return candidate
+        elif mode.retriever is not None:
+            limit -= min(mode.retriever.reserve, request.budget - floors[2])
+        least = sum(line.tokens for line in floors[0])
+        room, step = limit - tokens.template, 1
+        while room >= least:
+            kept = mode.compressor.compress(
+                CompressRequest(request.lines, room, self._tokenizer, request.seed)
+            )
+            if sum(line.tokens for line in kept) > room:
+                raise AssertionError(
+                    f"compressor {mode.compressor.name!r} exceeds the {room} tokens it was given"
+                )
+            candidate = whole(kept)
+            if candidate[2] <= limit:
+                return candidate
+            # Growing steps: a context made to resist would otherwise be cut token by token.
+            room -= max(step, candidate[2] - limit)
+            step *= 2
+        return floors
 
     def _retrieve(
         self, request: CallRequest, mode: Mode, retriever: Retriever, lines: list[Line], after: int
@@ -204,11 +228,8 @@ class CallPath:
             status, plan, problem = read_plan(answer, self.skills)
             error = error or problem
         out = self._tokenizer.count(answer.text) if answer.text else 0
-        counts = TokenCounts(
-            tokens.template, tokens.context_in, tokens.after, out, tokens.slack, tokens.floor_overrun
-        )
         return CallResult(
-            status, plan, answer.text, counts, tuple(clock.phases),
+            status, plan, answer.text, replace(tokens, out=out), tuple(clock.phases),
             request.deadline.elapsed_ms(), error, answer.cold,
         )  # fmt: skip
 
@@ -223,7 +244,7 @@ def read_plan(answer: Answer, skills: SkillSet | None) -> tuple[Status, Plan, st
         plan = parse(answer.text, skills)
     except PlanSyntaxError as problem:
         leading, _ = parse_partial(answer.text, skills)
-        truncated = answer.status == "cut" or problem.offset >= len(answer.text.rstrip())
+        truncated = answer.status == "cut" or _TRUNCATED.fullmatch(answer.text, problem.offset)
         if truncated and leading:
             return "partial", leading, str(problem)
         return ("cut" if answer.status == "cut" else "unparsable"), Plan(), str(problem)

@@ -26,7 +26,7 @@ class Deadline:
         self._end: float | None = None
 
     def __enter__(self) -> Deadline:
-        self._start = time.perf_counter()
+        self._start, self._end = time.perf_counter(), None
         return self
 
     def __exit__(

@@ -138,12 +138,14 @@ class _Job:
             self.started = time.perf_counter()
             try:
                 for piece in planner.stream(self.prompt, self.deadline):
+                    if not isinstance(piece, str):
+                        raise TypeError(f"the planner gave {type(piece).__name__} where text was expected")
                     self.last = time.perf_counter()
                     self.first = self.first or self.last
                     self.pieces.append(piece)
                     if self.deadline.expired():
                         break
-            except Exception as error:  # noqa: BLE001 - a planner may raise anything; it is logged, not lost
+            except BaseException as error:  # noqa: BLE001 - whatever a planner raises is logged, not lost
                 self.error = f"{type(error).__name__}: {error}"
         self.done.set()
         self.deadline.wake()
@@ -159,10 +161,11 @@ class _Job:
             status = "cancelled"
         elif self.started is None:
             status = "shed"
+        elif not finished or self.deadline.remaining_s() <= 0:
+            # A planner that raises because its time is over was cut, not broken.
+            status = "cut"
         elif self.error:
             status = "failed"
-        elif not finished or self.deadline.remaining_s() <= 0:
-            status = "cut"
         started = self.started or now
         end = (self.last or now) if finished else now
         first = self.first or (now if self.started else started)

@@ -47,14 +47,15 @@ class FixedLatency(_Fake):
         self._prefill_ms, self._ms_per_token, self._decode_ms = prefill_ms, ms_per_token, decode_ms
 
     def stream(self, prompt: Prompt, limits: Limits) -> Iterator[str]:
-        """Wait, then write in eight pieces."""
+        """Wait, then write in up to eight pieces."""
         if not _sleep((self._prefill_ms + prompt.tokens * self._ms_per_token) / 1e3, limits):
             return
         text = self._answer(prompt, limits)
         size = max(1, -(-len(text) // 8))
-        for start in range(0, len(text), size):
+        starts = range(0, len(text), size)
+        for start in starts:
             yield text[start : start + size]
-            if not _sleep(self._decode_ms / 8e3, limits):
+            if not _sleep(self._decode_ms / 1e3 / len(starts), limits):
                 return
 
 
@@ -93,6 +94,8 @@ class Failing(_Fake):
     name = "fake-failing"
 
     def __init__(self, every: int = 1, text: str = "", inner: str = "proxy-symbolic") -> None:
+        if every < 1:
+            raise ConfigError(f"planner 'fake-failing': every = {every} must be 1 or more")
         super().__init__(text, inner)
         self._every = every
         self._calls = 0
@@ -112,6 +115,8 @@ class Hanging(_Fake):
     name = "fake-hanging"
 
     def __init__(self, seconds: float = 3600.0) -> None:
+        if seconds < 0:
+            raise ConfigError(f"planner 'fake-hanging': seconds = {seconds} must be 0 or more")
         super().__init__("never()")
         self._seconds = seconds
 
