@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 from callpath_kit import SLACK_MS, Gate, Scripted, call, patient
 
+from brace.callpath.pool import HUNG_AFTER_S
 from brace.plan import Arg, Skill, SkillSet
 from brace.planners import FunctionPlanner, Limits, Planner, Prompt
 from brace.registry import planners
@@ -184,6 +185,12 @@ def test_without_an_slo_a_call_waits_as_long_as_it_takes() -> None:
     result = call(fake("fake-fixed", prefill_ms=400, text=PLAN), slo_ms=None, skills=SKILLS)
     assert (result.status, str(result.plan)) == ("ok", PLAN)
     assert result.latency_ms >= 400
+
+
+@patient
+def test_an_answer_is_noticed_at_once_not_at_the_next_look_for_hung_calls() -> None:
+    planner = fake("fake-fixed", prefill_ms=20, decode_ms=0, text=PLAN)
+    assert min(call(planner, slo_ms=SOON).latency_ms for _ in range(3)) < 20 + HUNG_AFTER_S * 1e3 / 2
 
 
 def test_a_call_whose_time_is_over_before_the_planner_is_asked_is_shed() -> None:

@@ -100,38 +100,35 @@ def test_slack_is_what_a_bound_call_leaves_of_its_budget(
         assert made.result.tokens.slack == (made.budget - made.result.tokens.after if bound else 0)
 
 
-@pytest.mark.parametrize("name", ["recency", "random"])
-@settings(deadline=None, max_examples=100)
+@pytest.mark.parametrize("name", GRANULAR)
+@settings(deadline=None, max_examples=80)
 @given(history=plain_histories, share=shares, seed=st.integers(0, 9))
 def test_by_token_the_built_in_tokenizer_uses_the_budget_to_the_last_token(
     name: str, history: list[Segment], share: float, seed: int
 ) -> None:
+    # `structured` too: its summaries stand beside the originals, so there is always enough to fill with.
     made = Made(name, "token", "words", history, share, seed)
-    if made.budget - made.least != 1:  # one token is no room: what is kept of a line ends with a newline
-        assert made.result.tokens.after == min(made.budget, made.raw)
+    assert made.result.tokens.after == min(made.budget, made.raw)
 
 
 @pytest.mark.parametrize("name", GRANULAR)
 @settings(deadline=None, max_examples=60)
 @given(history=histories, share=shares, seed=st.integers(0, 9))
-def test_by_token_at_most_one_token_is_left_over_whatever_the_texts(
+def test_by_token_little_is_left_over_whatever_the_texts(
     name: str, history: list[Segment], share: float, seed: int
 ) -> None:
-    # A cut line loses its outer spaces (a token where there are several), and `structured` keeps the
-    # beginning of a line, whose newline comes on top: the last token may find no place.
+    # A run of spaces is a token of its own, and a cut line is stripped: the last few may find no place.
     made = Made(name, "token", "words", history, share, seed)
-    assert min(made.budget, made.raw) - made.result.tokens.after in (0, 1)
+    assert 0 <= min(made.budget, made.raw) - made.result.tokens.after <= 8
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=80)
 @given(history=plain_histories, share=shares)
 def test_proxy_erecap_keeps_its_share_or_what_the_budget_allows(history: list[Segment], share: float) -> None:
     # It cuts to 70 % of what may be cut even where B has more room: that is the keep ratio it simulates.
     made = Made("proxy-erecap", "", "words", history, share)
     kept = made.least + int(KEEP * (made.raw - made.least))
-    expected = made.raw if made.raw <= made.budget else min(made.budget, kept)
-    if expected - made.least != 1:
-        assert made.result.tokens.after == expected
+    assert made.result.tokens.after == (made.raw if made.raw <= made.budget else min(made.budget, kept))
 
 
 @every_tokenizer

@@ -38,6 +38,7 @@ TABLE: dict[str, tuple[tuple[str, str], tuple[str, str]]] = {
     "goto(ha": (("unparsable", ""), ("cut", "")),
     "go": (("unparsable", ""), ("cut", "")),
     "Sure! Here is": (("unparsable", ""), ("cut", "")),
+    "goto(hall) and": (("unparsable", ""), ("partial", GOTO)),
     "goto(hall) and then": (("unparsable", ""), ("partial", GOTO)),
     "goto(hall); fly(moon); pickup(cup)": (("unparsable", ""), ("partial", GOTO)),
     "goto(hall); turn(left)": (("unparsable", ""), ("partial", GOTO)),
