@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
-from brace.context import HfTokenizer, Segment, Tokenizer, WordTokenizer, load_tokenizer
+from brace.context import HfTokenizer, Segment, Tokenizer, WordTokenizer
 from brace.errors import ConfigError, MissingExtraError
 
 CORPUS = [
@@ -117,13 +117,9 @@ def test_a_tokenizer_that_pads_still_counts_the_text_only() -> None:
 def test_a_tokenizer_is_loaded_from_its_file_or_its_folder(tmp_path: Path) -> None:
     BACKEND.save(str(tmp_path / "tokenizer.json"))
     for spec in (tmp_path, tmp_path / "tokenizer.json"):
-        loaded = load_tokenizer(str(spec))
+        loaded = HfTokenizer.from_file(str(spec))
         assert loaded.name == str(spec)
         assert loaded.spans(CORPUS[2]) == HfTokenizer(BACKEND).spans(CORPUS[2])
-
-
-def test_words_is_the_built_in_tokenizer() -> None:
-    assert isinstance(load_tokenizer("words"), WordTokenizer)
 
 
 def test_a_fast_transformers_tokenizer_is_unwrapped_and_lends_its_name() -> None:
@@ -144,7 +140,7 @@ def test_a_tokenizer_without_offsets_is_refused_with_the_remedy() -> None:
 @pytest.mark.parametrize("place", ["nowhere", "."])
 def test_a_path_without_a_tokenizer_says_what_was_expected(tmp_path: Path, place: str) -> None:
     with pytest.raises(ConfigError, match=r"no tokenizer at .*tokenizer\.json"):
-        load_tokenizer(str(tmp_path / place))
+        HfTokenizer.from_file(str(tmp_path / place))
 
 
 @pytest.mark.parametrize("content", ["", "not json", json.dumps({"version": "1.0"})])
@@ -152,7 +148,7 @@ def test_a_file_that_is_no_tokenizer_is_a_config_error_that_names_it(tmp_path: P
     broken = tmp_path / "tokenizer.json"
     broken.write_text(content)
     with pytest.raises(ConfigError, match=r"tokenizer\.json"):
-        load_tokenizer(str(broken))
+        HfTokenizer.from_file(str(broken))
 
 
 def test_without_the_extra_the_message_says_how_to_install_it(
@@ -161,5 +157,4 @@ def test_without_the_extra_the_message_says_how_to_install_it(
     BACKEND.save(str(tmp_path / "tokenizer.json"))
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'brace-replan\[tokenizers\]'"):
-        load_tokenizer(str(tmp_path))
-    assert load_tokenizer("words").count("still here") == 2
+        HfTokenizer.from_file(str(tmp_path))

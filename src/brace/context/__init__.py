@@ -4,7 +4,7 @@ from brace.context.buffer import ContextBuffer
 from brace.context.growth import Growth, fit_growth
 from brace.context.segments import Kind, Line, Segment
 from brace.context.template import PromptTemplate, plan_template
-from brace.context.tokens import HfTokenizer, Tokenizer, WordTokenizer, load_tokenizer
+from brace.context.tokens import HfTokenizer, Tokenizer, WordTokenizer
 
 __all__ = [
     "ContextBuffer",
@@ -17,6 +17,5 @@ __all__ = [
     "Tokenizer",
     "WordTokenizer",
     "fit_growth",
-    "load_tokenizer",
     "plan_template",
 ]

@@ -87,8 +87,3 @@ class HfTokenizer:
     def spans(self, text: str) -> list[Span]:
         """Character offsets as the tokenizer reports them."""
         return list(self._tokenizer.encode(text, add_special_tokens=False).offsets)
-
-
-def load_tokenizer(spec: str) -> Tokenizer:
-    """`words` for the built-in one, otherwise a path to a `tokenizer.json` or its folder."""
-    return WordTokenizer() if spec == "words" else HfTokenizer.from_file(spec)

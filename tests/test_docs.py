@@ -1,0 +1,55 @@
+"""What the documentation shows, works."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from brace import Agent
+from brace.context import ContextBuffer, Segment, WordTokenizer
+from brace.controller import Budget, Controller, ControllerConfig, Signals, decide
+from brace.loop.config import load_config
+from brace.registry import budget_policies, compressors, planners
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_documented_extensions_work_as_they_stand() -> None:
+    for block in blocks("docs/extending.md", "python"):
+        exec(compile(block, "docs/extending.md", "exec"), {})  # noqa: S102 - our own documentation
+    buffer = ContextBuffer(WordTokenizer())
+    buffer.extend(Segment("observation", f"a door {'x' * n}", n) for n in range(20))
+    with Agent(
+        planners.create("always-wait"),
+        budget=80,
+        compress=compressors.create("longest-words", {"granularity": "token"}),
+        while_thinking="hold",
+    ) as agent:
+        agent.step([line.segment for line in buffer.lines()])
+        assert str(agent.step().plan) == "wait()"
+    modes = {"pruned": Budget("pruned", 100, 10.0), "full": Budget("full", 200, 20.0)}
+    rules = Controller(ControllerConfig(), budget_policies.create("thrifty", {"modes": modes}))
+    decision, state = decide(rules, rules.start(), Signals(failed=True), 0)
+    assert decision.budget == modes["pruned"]
+    assert decide(rules, state, Signals(failed=True), 1)[0].budget == modes["full"]
+
+
+def test_the_documented_configuration_loads() -> None:
+    (block,) = blocks("docs/configuration.md", "yaml")
+    config = load_config(yaml.safe_load(block))
+    assert config.modes["pruned"].tokens == 480
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_files_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
