@@ -253,4 +253,4 @@ def test_a_context_that_keeps_counting_more_than_its_lines_is_cut_further_not_gi
         newest_first += [Segment("action", ""), Segment("action", "#" * fill)]
     result = call(Recorder(tokenizer), lines_of(reversed(newest_first), tokenizer), budget=200)
     assert result.status == "ok"
-    assert result.tokens.after <= 200
+    assert 100 < result.tokens.after <= 200

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +16,6 @@ from brace.errors import ConfigError, LimitExceededError
 from brace.ledger.records import Phase, Status
 from brace.plan import Plan, PlanSyntaxError, SkillSet, parse, parse_partial
 from brace.planners.base import Prompt
-
-_TRUNCATED = re.compile(r"\s*\w*\s*(\([^()\n]*)?")
-"""What is left of a skill when the text ends within it."""
 
 Ask = Callable[[Prompt, Deadline], Answer]
 
@@ -244,8 +240,16 @@ def read_plan(answer: Answer, skills: SkillSet | None) -> tuple[Status, Plan, st
         plan = parse(answer.text, skills)
     except PlanSyntaxError as problem:
         leading, _ = parse_partial(answer.text, skills)
-        truncated = answer.status == "cut" or _TRUNCATED.fullmatch(answer.text, problem.offset)
-        if truncated and leading:
+        if leading and (answer.status == "cut" or _ends_within_a_skill(answer.text, problem.offset, skills)):
             return "partial", leading, str(problem)
         return ("cut" if answer.status == "cut" else "unparsable"), Plan(), str(problem)
     return ("partial" if answer.status == "cut" else "ok"), plan, ""
+
+
+def _ends_within_a_skill(text: str, offset: int, skills: SkillSet | None) -> bool:
+    """Whether the text just stops: at its end, or in the name of a skill that was expected there."""
+    word = text[offset:].strip().lower()
+    if not word:
+        return True
+    expected = text[:offset].rstrip(" \t").endswith((";", ":", "\n"))
+    return expected and skills is not None and any(name.startswith(word) for name in skills.names)

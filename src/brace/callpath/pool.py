@@ -173,7 +173,8 @@ class _Job:
             text="".join(list(self.pieces)),
             status=status,
             queue_ms=(started - self.queued) * 1e3,
-            prefill_ms=(first - started) * 1e3,
+            # The worker may have started just after this thread looked at the clock.
+            prefill_ms=max(0.0, first - started) * 1e3,
             decode_ms=max(0.0, end - first) * 1e3,
             error=self.error,
             cold=self.cold,
