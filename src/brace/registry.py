@@ -94,3 +94,4 @@ worlds: Registry[Any] = Registry("world", "brace.worlds", "brace.worlds")
 budget_policies: Registry[Any] = Registry(
     "budget policy", "brace.budget_policies", "brace.controller.budgets"
 )
+scorers: Registry[Any] = Registry("scorer", "brace.scorers", "brace.erecap.scorers")

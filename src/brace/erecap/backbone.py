@@ -1,0 +1,131 @@
+"""One view of every supported decoder: embed, rotate, run a layer, read the logits.
+
+The engine runs the model's own layers, one by one; no forward is copied. What differs between families is
+where their parts are and which layers have a sliding window.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from brace.errors import ConfigError
+
+FAMILIES = {
+    "qwen2": "Qwen2 and Qwen2.5",
+    "qwen3": "Qwen3",
+    "llama": "Llama 2 and 3, SmolLM2",
+    "mistral": "Mistral",
+    "glm": "GLM-4 (ChatGLM3's successor)",
+    "glm4": "GLM-4-0414",
+}
+Rotation = tuple[Tensor, Tensor]
+"""cos and sin of each token's position."""
+
+
+class Backbone:
+    """A causal language model of transformers, taken apart."""
+
+    def __init__(self, model: Any) -> None:
+        config = model.config
+        if config.model_type not in FAMILIES:
+            supported = "; ".join(f"{kind} ({names})" for kind, names in FAMILIES.items())
+            raise ConfigError(f"unsupported architecture {config.model_type!r}; supported: {supported}")
+        self.model = model
+        self.config = config
+        self.base = model.model
+        self.layers = list(self.base.layers)[: config.num_hidden_layers]
+        self.n_layers = len(self.layers)
+        self.hidden = int(config.hidden_size)
+        self.max_positions = int(config.max_position_embeddings)
+        self.windows = [_window(config, index) for index in range(self.n_layers)]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        device: torch.device = self.base.embed_tokens.weight.device
+        return device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The weights' type."""
+        dtype: torch.dtype = self.base.embed_tokens.weight.dtype
+        return dtype
+
+    @property
+    def kv_shape(self) -> tuple[int, int]:
+        """Key-value heads and the width of one."""
+        attention = self.layers[0].self_attn
+        return int(self.config.num_key_value_heads), int(attention.head_dim)
+
+    def layer_weights(self) -> int:
+        """Weights of one decoder layer."""
+        return sum(parameter.numel() for parameter in self.layers[0].parameters())
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Token embeddings."""
+        embedded: Tensor = self.base.embed_tokens(ids)
+        return embedded
+
+    def rotate(self, hidden: Tensor, positions: Tensor) -> Rotation:
+        """The rotary embedding of these positions, one row a token."""
+        cos, sin = self.base.rotary_emb(hidden, positions)
+        return cos, sin
+
+    def run_layer(
+        self,
+        index: int,
+        hidden: Tensor,
+        mask: Tensor | None,
+        positions: Tensor,
+        rotation: Rotation,
+        cache: Any,
+    ) -> Tensor:
+        """One decoder layer. `mask` is true where a query may look."""
+        if mask is not None and self.config._attn_implementation == "eager":
+            # Eager attention adds its mask.
+            mask = torch.zeros(mask.shape, dtype=hidden.dtype, device=hidden.device).masked_fill(
+                ~mask, torch.finfo(hidden.dtype).min
+            )
+        out = self.layers[index](
+            hidden,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+            position_embeddings=rotation,
+        )
+        result: Tensor = out[0] if isinstance(out, tuple) else out
+        return result
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Next-token logits of these hidden states."""
+        out: Tensor = self.model.lm_head(self.base.norm(hidden))
+        return out
+
+    def queries_and_keys(self, index: int, hidden: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
+        """What layer `index` would ask and offer, rotated: [batch, heads, tokens, width] each."""
+        attention = self.layers[index].self_attn
+        states = self.layers[index].input_layernorm(hidden)
+        shape = (*states.shape[:-1], -1, attention.head_dim)
+        queries, keys = attention.q_proj(states).view(shape), attention.k_proj(states).view(shape)
+        if hasattr(attention, "q_norm"):
+            queries, keys = attention.q_norm(queries), attention.k_norm(keys)
+        # Families rotate in their own way (GLM only half of each head): use the one beside the attention.
+        apply = sys.modules[type(attention).__module__].apply_rotary_pos_emb
+        queries, keys = apply(queries.transpose(1, 2), keys.transpose(1, 2), *rotation)
+        return queries, keys
+
+
+def _window(config: Any, index: int) -> int | None:
+    """The sliding window of a layer, if it has one."""
+    window = getattr(config, "sliding_window", None)
+    if window is None:
+        return None
+    kinds = getattr(config, "layer_types", None)
+    if kinds is not None:
+        return int(window) if kinds[index] == "sliding_attention" else None
+    return int(window) if getattr(config, "use_sliding_window", True) else None

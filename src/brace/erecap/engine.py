@@ -1,0 +1,184 @@
+"""Prefill with progressive pruning, and reading on from the pruned caches. No second prefill, ever.
+
+Before a pruning layer the scorer ranks the tokens that are still there; the others leave the computation
+and are absent from that layer's cache and all later ones. Survivors keep their positions, so that decoding
+goes on as if the dropped tokens had been masked: a test shows that it equals just that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from brace.erecap.backbone import Backbone
+from brace.erecap.cache import Context, KvCache
+from brace.erecap.schedule import Keep, Schedule
+from brace.erecap.scorers.base import ScoreInput, Scorer
+from brace.erecap.scorers.recency import Recency
+from brace.erecap.selection import choose, gather, must_stay
+from brace.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Prefill:
+    """What a prefill left."""
+
+    context: Context
+    schedules: list[Schedule]
+    """One a row: what was planned. By segments a layer may hold fewer."""
+    survivors: list[Tensor]
+    """Per layer, [batch, tokens read]: which tokens of the input that layer computed."""
+
+
+class Engine:
+    """A decoder that prunes while it reads."""
+
+    def __init__(self, model: Any, scorer: Scorer | None = None) -> None:
+        self.backbone = Backbone(model)
+        self.scorer: Scorer = scorer or Recency()
+        self.scorer.check(self.backbone)
+
+    def prefill(
+        self,
+        ids: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        keep: Keep | None = None,
+        floor: Tensor | None = None,
+        segments: Tensor | None = None,
+    ) -> Prefill:
+        """Read `ids`, [batch, tokens], padded left or right where `attention_mask` is 0.
+
+        `floor` marks tokens that are never dropped; `segments` numbers the segment of each token (negative:
+        none), and then a segment lives or dies as a whole.
+        """
+        ids, valid = self._checked(ids, attention_mask)
+        floor = None if floor is None else floor.to(self.backbone.device, torch.bool) & valid
+        schedules = self._schedules(valid, floor, keep or Keep())
+        self.scorer.prepare(self.backbone, ids, valid)
+        with torch.inference_mode():
+            return self._read(ids, valid, schedules, floor, segments)
+
+    def extend(self, context: Context, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """Read more tokens after what `context` holds (a chat turn, a suffix); the new logits."""
+        ids, valid = self._checked(ids, attention_mask)
+        backbone = self.backbone
+        positions = context.next_position[:, None] + (valid.cumsum(1) - 1).clamp(min=0)
+        if int(positions.max()) >= backbone.max_positions:
+            raise ConfigError(_too_long(int(positions.max()) + 1, backbone.max_positions))
+        with torch.inference_mode():
+            hidden = backbone.embed(ids)
+            rotation = backbone.rotate(hidden, positions)
+            for layer in range(backbone.n_layers):
+                context.append(layer, positions, valid)
+                mask = self._mask(layer, positions, context.positions[layer], context.valid[layer])
+                hidden = backbone.run_layer(layer, hidden, mask, positions, rotation, context.cache)
+            context.next_position = context.next_position + valid.sum(1)
+            context.logits = self._last_logits(hidden, positions, valid)
+        return context.logits
+
+    def _read(
+        self,
+        ids: Tensor,
+        valid: Tensor,
+        schedules: list[Schedule],
+        floor: Tensor | None,
+        segments: Tensor | None,
+    ) -> Prefill:
+        backbone = self.backbone
+        positions = (valid.cumsum(1) - 1).clamp(min=0)
+        next_position = valid.sum(1)
+        places = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+        hidden = backbone.embed(ids)
+        rotation = backbone.rotate(hidden, positions)
+        rotation = (rotation[0].expand(len(ids), -1, -1), rotation[1].expand(len(ids), -1, -1))
+        cache = KvCache()
+        all_positions, all_valid, survivors = [], [], []
+        steps = {layer: step for step, layer in enumerate(schedules[0].layers)} if schedules else {}
+        for layer in range(backbone.n_layers):
+            if layer in steps:
+                given = ScoreInput(layer, hidden, positions, valid, places, rotation, backbone)
+                scores = self.scorer.score(given)
+                kept = [schedule.kept[steps[layer]] for schedule in schedules]
+                chosen = choose(scores, must_stay(valid, floor), valid, kept, segments)
+                order, filled = gather(chosen)
+                hidden, rotation = (
+                    _take(hidden, order),
+                    (_take(rotation[0], order), _take(rotation[1], order)),
+                )
+                positions, places = positions.gather(1, order), places.gather(1, order)
+                valid = filled
+                floor = None if floor is None else floor.gather(1, order)
+                segments = None if segments is None else segments.gather(1, order)
+            mask = self._mask(layer, positions, positions, valid)
+            hidden = backbone.run_layer(layer, hidden, mask, positions, rotation, cache)
+            all_positions.append(positions)
+            all_valid.append(valid)
+            seen = torch.zeros_like(ids, dtype=torch.bool)
+            survivors.append(seen.scatter(1, places, valid))
+        logits = self._last_logits(hidden, positions, valid)
+        context = Context(cache, all_positions, all_valid, next_position, logits)
+        return Prefill(context, schedules, survivors)
+
+    def _mask(self, layer: int, queries: Tensor, keys: Tensor, valid: Tensor) -> Tensor | None:
+        """Where queries at these positions may look. None lets the attention use its fast causal way."""
+        window = self.backbone.windows[layer]
+        whole = bool(valid.all())
+        # A window that reaches over all positions (gaps of dropped tokens included) is none.
+        if window is not None and int(queries.max() - keys.min()) < window:
+            window = None
+        # Order is position, so plain causality holds within a prefill, and one last query sees all.
+        if whole and window is None and queries.shape[1] in (1, keys.shape[1]):
+            return None
+        look = keys[:, None, :] <= queries[:, :, None]
+        if window is not None:
+            look &= keys[:, None, :] > queries[:, :, None] - window
+        look &= valid[:, None, :]
+        # A padded query looks at nothing real; let it see itself, for softmax of nothing is NaN.
+        blind = ~look.any(2, keepdim=True)
+        return (look | blind)[:, None]
+
+    def _last_logits(self, hidden: Tensor, positions: Tensor, valid: Tensor) -> Tensor:
+        last = positions.masked_fill(~valid, -1).argmax(1)
+        return self.backbone.logits(hidden[torch.arange(len(last)), last])
+
+    def _schedules(self, valid: Tensor, floor: Tensor | None, keep: Keep) -> list[Schedule]:
+        """One a row; a row's floors are those outside its head and tail."""
+        lengths = valid.sum(1).tolist()
+        extra = [0] * len(lengths)
+        if floor is not None:
+            extra = (must_stay(valid, floor).sum(1) - must_stay(valid, None).sum(1)).tolist()
+        rows = [keep.schedule(n, self.backbone.n_layers, e) for n, e in zip(lengths, extra, strict=True)]
+        pruned = next((row.layers for row in rows if row.layers), ())
+        # A row short enough to be kept whole still walks through the others' pruning layers.
+        return [
+            row if row.layers else Schedule(row.tokens, row.n_layers, pruned, (row.tokens,) * len(pruned))
+            for row in rows
+        ]
+
+    def _checked(self, ids: Tensor, attention_mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        if ids.dim() != 2 or ids.shape[0] == 0 or ids.shape[1] == 0:
+            raise ConfigError(
+                f"expected token ids of shape [batch, tokens], both at least 1, not {tuple(ids.shape)}"
+            )
+        ids = ids.to(self.backbone.device)
+        valid = torch.ones_like(ids, dtype=torch.bool)
+        if attention_mask is not None:
+            valid = attention_mask.to(ids.device).bool()
+        if not valid.any(1).all():
+            raise ConfigError("a row of the batch is all padding: an empty context cannot be read")
+        longest = int(valid.sum(1).max())
+        if longest > self.backbone.max_positions:
+            raise ConfigError(_too_long(longest, self.backbone.max_positions))
+        return ids, valid
+
+
+def _take(values: Tensor, order: Tensor) -> Tensor:
+    return values.gather(1, order[:, :, None].expand(-1, -1, values.shape[2]))
+
+
+def _too_long(tokens: int, positions: int) -> str:
+    return f"a context of {tokens} tokens does not fit the model's {positions} positions; shorten it first"

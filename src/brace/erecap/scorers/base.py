@@ -1,0 +1,43 @@
+"""The contract of a scorer: how much is each token worth keeping? One method a file, a few lines each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from brace.erecap.backbone import Backbone, Rotation
+
+
+@dataclass(frozen=True)
+class ScoreInput:
+    """What a scorer may look at before a pruning layer."""
+
+    layer: int
+    hidden: Tensor
+    """[batch, tokens, width]: the hidden states that enter the layer."""
+    positions: Tensor
+    """[batch, tokens]: positions in the uncut sequence."""
+    valid: Tensor
+    """[batch, tokens]: False for padding."""
+    places: Tensor
+    """[batch, tokens]: columns of the input that the tokens came from."""
+    rotation: Rotation
+    backbone: Backbone
+
+
+class Scorer:
+    """Subclass it and write `score`."""
+
+    name: ClassVar[str]
+
+    def check(self, backbone: Backbone) -> None:
+        """Refuse a model this scorer was not made for, before any work."""
+
+    def prepare(self, backbone: Backbone, ids: Tensor, valid: Tensor) -> None:
+        """Called before each prefill, for scorers that need a look at the whole input."""
+
+    def score(self, given: ScoreInput) -> Tensor:
+        """[batch, tokens]: the higher, the longer a token lives."""
+        raise NotImplementedError

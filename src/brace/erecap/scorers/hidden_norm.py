@@ -1,0 +1,21 @@
+"""The largest hidden states live."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from brace.erecap.scorers.base import ScoreInput, Scorer
+from brace.registry import scorers
+
+
+@scorers.register("hidden-norm")
+class HiddenNorm(Scorer):
+    """A token's worth is the length of its hidden state."""
+
+    name = "hidden-norm"
+
+    def score(self, given: ScoreInput) -> Tensor:
+        """The Euclidean norm."""
+        norms: Tensor = torch.linalg.vector_norm(given.hidden.float(), dim=-1)
+        return norms

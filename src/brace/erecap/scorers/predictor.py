@@ -1,0 +1,107 @@
+"""E-RECAP's learned scorer: a small network a pruning layer, from hidden state to worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from brace.erecap.backbone import Backbone
+from brace.erecap.scorers.base import ScoreInput, Scorer
+from brace.errors import ConfigError
+from brace.registry import scorers
+
+FORMAT = "brace-erecap-predictor-1"
+
+
+class LayerPredictor(nn.Module):
+    """norm → d → d/4 → GELU → 1."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.inner = nn.Linear(width, max(1, width // 4))
+        self.outer = nn.Linear(max(1, width // 4), 1)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """[…, width] → […]."""
+        worth: Tensor = self.outer(nn.functional.gelu(self.inner(self.norm(hidden)))).squeeze(-1)
+        return worth
+
+
+@scorers.register("predictor")
+class Predictor(Scorer, nn.Module):
+    """The learned scorer. `model` names what it was trained for and is checked against what it is used on."""
+
+    name = "erecap"
+
+    def __init__(self, path: str | Path) -> None:
+        nn.Module.__init__(self)
+        tensors, meta = _read(Path(path))
+        self.model = meta["model"]
+        self.width = int(meta["width"])
+        self.layers = tuple(int(layer) for layer in meta["layers"].split(","))
+        self._build()
+        try:
+            self.load_state_dict(tensors)
+        except RuntimeError as error:
+            raise ConfigError(f"{path} is not a whole predictor: {error}") from error
+        self.eval()
+
+    @classmethod
+    def fresh(cls, model: str, width: int, layers: Sequence[int]) -> Predictor:
+        """An untrained one."""
+        made = cls.__new__(cls)
+        nn.Module.__init__(made)
+        made.model, made.width, made.layers = model, width, tuple(layers)
+        made._build()
+        return made
+
+    def save(self, path: str | Path, **card: str) -> None:
+        """As safetensors, with what it is for (and `card`: data, licences, metrics) in the header."""
+        meta = {
+            "format": FORMAT,
+            "model": self.model,
+            "width": str(self.width),
+            "layers": ",".join(map(str, self.layers)),
+        }
+        save_file({name: t.contiguous() for name, t in self.state_dict().items()}, str(path), meta | card)
+
+    def check(self, backbone: Backbone) -> None:
+        """Refuse another width, another kind of model, or a model that is not deep enough."""
+        kind = backbone.config.model_type
+        if self.width != backbone.hidden or max(self.layers) >= backbone.n_layers or self.model != kind:
+            raise ConfigError(
+                f"this predictor is for {self.model} of width {self.width}, layers up to {max(self.layers)}; "
+                f"the model is {kind} of width {backbone.hidden} with {backbone.n_layers} layers"
+            )
+        self.to(backbone.device)
+
+    def score(self, given: ScoreInput) -> Tensor:
+        """In fp32, whatever the model's type: half precision cannot rank near ties."""
+        key = str(given.layer)
+        if key not in self.nets:
+            raise ConfigError(f"this predictor has no network for layer {key}; it has {', '.join(self.nets)}")
+        worth: Tensor = self.nets[key](given.hidden.float())
+        return worth
+
+    def _build(self) -> None:
+        self.nets = nn.ModuleDict({str(layer): LayerPredictor(self.width) for layer in self.layers})
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            meta = dict(file.metadata() or {})
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except (OSError, SafetensorError) as error:
+        raise ConfigError(f"cannot read a predictor from {path}: {error}") from error
+    if meta.get("format") != FORMAT:
+        raise ConfigError(f"{path} is not an E-RECAP predictor (format {meta.get('format')!r})")
+    if any(not torch.isfinite(tensor).all() for tensor in tensors.values()):
+        raise ConfigError(f"{path} holds weights that are not finite numbers")
+    return tensors, meta

@@ -1,0 +1,25 @@
+"""A seeded draw: the floor under every method that claims to choose."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from brace.erecap.scorers.base import ScoreInput, Scorer
+from brace.registry import scorers
+
+
+@scorers.register("random")
+class Random(Scorer):
+    """Each token's worth is drawn anew at each pruning layer, the same for the same seed and place."""
+
+    name = "random"
+
+    def __init__(self, seed: int = 0) -> None:
+        self._seed = seed
+
+    def score(self, given: ScoreInput) -> Tensor:
+        """Drawn by position, so that padding and company in the batch make no difference."""
+        draw = torch.Generator().manual_seed(self._seed * 1_000_003 + given.layer)
+        worth = torch.rand(given.backbone.max_positions, generator=draw)
+        return worth.to(given.positions.device)[given.positions]

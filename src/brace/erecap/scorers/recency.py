@@ -1,0 +1,19 @@
+"""The newest tokens live."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from brace.erecap.scorers.base import ScoreInput, Scorer
+from brace.registry import scorers
+
+
+@scorers.register("recency")
+class Recency(Scorer):
+    """A token's worth is its position."""
+
+    name = "recency"
+
+    def score(self, given: ScoreInput) -> Tensor:
+        """The position."""
+        return given.positions.float()

@@ -1,0 +1,68 @@
+"""Which tokens live on: head, tail and floors always, then the best by score, singly or by whole segments."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from brace.erecap.schedule import HEAD, tail_of
+from brace.errors import BraceError
+
+
+def must_stay(valid: Tensor, floor: Tensor | None) -> Tensor:
+    """Head, tail and floor tokens of each row, [batch, tokens]. Padding never is."""
+    rank = valid.cumsum(1) - 1
+    counts = valid.sum(1, keepdim=True)
+    tails = torch.tensor([[tail_of(int(count))] for count in counts[:, 0]], device=valid.device)
+    stay = (rank < HEAD) | (rank >= counts - tails)
+    if floor is not None:
+        stay = stay | floor
+    return stay & valid
+
+
+def choose(scores: Tensor, stay: Tensor, valid: Tensor, kept: list[int], segments: Tensor | None) -> Tensor:
+    """A mask of survivors, [batch, tokens]: row b keeps `kept[b]` tokens (by segments: at most that many)."""
+    if not torch.isfinite(scores[valid]).all():
+        raise BraceError("the scorer gave scores that are not finite numbers; nothing was pruned")
+    if segments is not None:
+        rows = [
+            _choose_segments(scores[b], stay[b], valid[b], kept[b], segments[b]) for b in range(len(kept))
+        ]
+        return torch.stack(rows)
+    ranked = scores.float().masked_fill(stay, torch.inf).masked_fill(~valid, -torch.inf)
+    order = ranked.argsort(dim=1, descending=True, stable=True)
+    places = torch.arange(scores.shape[1], device=scores.device).expand_as(order)
+    first = places < torch.tensor(kept, device=scores.device)[:, None]
+    return torch.zeros_like(valid).scatter(1, order, first) & valid
+
+
+def _choose_segments(scores: Tensor, stay: Tensor, valid: Tensor, kept: int, segments: Tensor) -> Tensor:
+    """Whole segments by their mean score; one that holds a token which must stay lives whole.
+
+    The mean, not the best token: a long segment with one bright word must not push out a short one that
+    matters throughout.
+    """
+    loose = valid & (segments >= 0)
+    _, owner = torch.unique(segments[loose], return_inverse=True)
+    sizes = torch.bincount(owner)
+    means = torch.zeros(len(sizes), device=scores.device).scatter_add(0, owner, scores[loose].float()) / sizes
+    alive = torch.zeros(len(sizes), dtype=torch.bool, device=scores.device)
+    alive[owner[stay[loose]]] = True
+    left = kept - int((stay & ~loose).sum()) - int(sizes[alive].sum())
+    for segment in means.masked_fill(alive, -torch.inf).argsort(descending=True, stable=True).tolist():
+        if not alive[segment] and sizes[segment] <= left:
+            alive[segment] = True
+            left -= int(sizes[segment])
+    chosen = stay.clone()
+    chosen[loose] |= alive[owner]
+    return chosen
+
+
+def gather(survivors: Tensor) -> tuple[Tensor, Tensor]:
+    """Survivors as places, [batch, most], in order; the second result is False where a row has fewer."""
+    counts = survivors.sum(1)
+    most = int(counts.max())
+    order = (~survivors).to(torch.int8).argsort(dim=1, stable=True)[:, :most]
+    filled = torch.arange(most, device=survivors.device) < counts[:, None]
+    # Places are kept in the order of the text; the surplus of shorter rows stays at their end, masked.
+    return order, filled

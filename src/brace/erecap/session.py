@@ -1,0 +1,118 @@
+"""Reuse across calls: replanning contexts grow at their end, so a later call pays for what is new only.
+
+What was read stays in the caches. A new prompt is compared with the old one token by token; the common
+beginning is reused, whatever the old prompt had after it (its last lines, the words that ask for the plan,
+the plan that was written) is forgotten, and only the rest is read. When what is kept would exceed the budget
+or the model's positions, the whole prompt is read anew, pruned to the budget: a compaction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from brace.erecap.cache import Context
+from brace.erecap.engine import Engine
+from brace.erecap.schedule import Keep
+from brace.errors import ConfigError
+
+How = Literal["read", "extended", "compacted", "restarted"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one call had to read."""
+
+    how: How
+    """read: the first time · extended: only what is new · compacted: anew, pruned to the budget · restarted:
+    anew, because the beginning had changed."""
+    tokens: int
+    """The prompt's length."""
+    tokens_cached: int
+    """Of these, not read again."""
+    kept_last: int
+    """Tokens in the last layer's cache now: what the budget binds."""
+    kept_mean: float
+    """Mean over the layers."""
+    changed_at: int | None = None
+    """Where the old prompt and the new one part, if that is before the old one's end."""
+
+
+class Session:
+    """One growing prompt and its caches."""
+
+    def __init__(self, engine: Engine, budget: int | None = None, *, least_shared: float = 0.5) -> None:
+        """`budget` bounds the last layer's cache. A prompt that shares less than `least_shared` of the old
+        one is read anew: what a pruned cache holds was chosen for the old text."""
+        if not 0 <= least_shared <= 1:
+            raise ConfigError(f"least_shared = {least_shared}: must be between 0 and 1")
+        self._engine = engine
+        self._budget = budget
+        self._least_shared = least_shared
+        self._ids: list[int] = []
+        self._context: Context | None = None
+
+    @property
+    def context(self) -> Context:
+        """To write from. What is written is forgotten at the next `read` unless that prompt repeats it."""
+        if self._context is None:
+            raise ConfigError("nothing has been read yet")
+        return self._context
+
+    def read(
+        self, ids: list[int], *, floor: list[bool] | None = None, segments: list[int] | None = None
+    ) -> Reading:
+        """Take the prompt in. `floor` and `segments` matter when it has to be compacted."""
+        if not ids:
+            raise ConfigError("an empty context cannot be read")
+        if self._context is None:
+            return self._anew(ids, "read", floor, segments, None)
+        # At least the last token is read again: its logits are what comes next.
+        shared = min(_common(self._ids, ids), len(ids) - 1)
+        changed_at = shared if shared < len(self._ids) else None
+        if shared < self._least_shared * len(self._ids):
+            return self._anew(ids, "restarted", floor, segments, changed_at)
+        context = self._context
+        context.crop(shared)
+        grown = context.cache.layers[-1].length + len(ids) - shared
+        if self._budget is not None and grown > self._budget:
+            return self._anew(ids, "compacted", floor, segments, changed_at)
+        self._engine.extend(context, self._tensor(ids[shared:]))
+        self._ids = list(ids)
+        return self._reading("extended", shared, changed_at)
+
+    def _anew(
+        self,
+        ids: list[int],
+        how: How,
+        floor: list[bool] | None,
+        segments: list[int] | None,
+        changed_at: int | None,
+    ) -> Reading:
+        prefill = self._engine.prefill(
+            self._tensor(ids),
+            keep=Keep(budget=self._budget),
+            floor=None if floor is None else torch.tensor([floor]),
+            segments=None if segments is None else self._tensor(segments),
+        )
+        self._context, self._ids = prefill.context, list(ids)
+        return self._reading(how, 0, changed_at)
+
+    def _reading(self, how: How, cached: int, changed_at: int | None) -> Reading:
+        lengths = self.context.cache.lengths()
+        mean = sum(lengths) / len(lengths)
+        return Reading(how, len(self._ids), cached, lengths[-1], mean, changed_at)
+
+    def _tensor(self, numbers: list[int]) -> Tensor:
+        return torch.tensor([numbers], device=self._engine.backbone.device)
+
+
+def _common(old: list[int], new: list[int]) -> int:
+    """The length of the common beginning."""
+    for place, (before, now) in enumerate(zip(old, new, strict=False)):
+        if before != now:
+            return place
+    return min(len(old), len(new))
