@@ -34,6 +34,7 @@ from brace.context import (
 from brace.plan import SkillSet
 from brace.planners import Limits, Planner, Prompt
 from brace.registry import compressors
+from tiny_model import options_of
 
 KINDS: tuple[Kind, ...] = (
     "task", "goal", "safety", "plan", "observation", "action", "failure", "message", "retrieved",
@@ -91,7 +92,7 @@ every_tokenizer = pytest.mark.parametrize("tokens", list(TOKENIZERS))
 
 
 def compressor(name: str, grain: str = "") -> Compressor:
-    made: Compressor = compressors.create(name, {"granularity": grain} if grain else {})
+    made: Compressor = compressors.create(name, options_of(name) | ({"granularity": grain} if grain else {}))
     return made
 
 

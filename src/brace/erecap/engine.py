@@ -18,7 +18,7 @@ from brace.erecap.cache import Context, KvCache
 from brace.erecap.schedule import Keep, Schedule
 from brace.erecap.scorers.base import ScoreInput, Scorer
 from brace.erecap.scorers.recency import Recency
-from brace.erecap.selection import choose, gather, must_stay
+from brace.erecap.selection import choose, gather, must_stay, rank
 from brace.errors import ConfigError
 
 
@@ -31,6 +31,9 @@ class Prefill:
     """One a row: what was planned. By segments a layer may hold fewer."""
     survivors: list[Tensor]
     """Per layer, [batch, tokens read]: which tokens of the input that layer computed."""
+    worth: Tensor
+    """[batch, tokens read]: pruning layers lived through, and as its fraction the rank in the last one that
+    scored it. Padding and, without pruning, everything is 0."""
 
 
 class Engine:
@@ -96,6 +99,7 @@ class Engine:
         rotation = backbone.rotate(hidden, positions)
         rotation = (rotation[0].expand(len(ids), -1, -1), rotation[1].expand(len(ids), -1, -1))
         cache = KvCache()
+        worth = torch.zeros(ids.shape, device=ids.device)
         all_positions, all_valid, survivors = [], [], []
         steps = {layer: step for step, layer in enumerate(schedules[0].layers)} if schedules else {}
         for layer in range(backbone.n_layers):
@@ -104,6 +108,7 @@ class Engine:
                 scores = self.scorer.score(given)
                 kept = [schedule.kept[steps[layer]] for schedule in schedules]
                 chosen = choose(scores, must_stay(valid, floor), valid, kept, segments)
+                worth.scatter_(1, places, steps[layer] + rank(scores, valid) + chosen)
                 order, filled = gather(chosen)
                 hidden, rotation = (
                     _take(hidden, order),
@@ -121,7 +126,7 @@ class Engine:
             survivors.append(seen.scatter(1, places, valid))
         logits = self._last_logits(hidden, positions, valid)
         context = Context(cache, all_positions, all_valid, next_position, logits)
-        return Prefill(context, schedules, survivors)
+        return Prefill(context, schedules, survivors, worth)
 
     def _mask(self, layer: int, queries: Tensor, keys: Tensor, valid: Tensor) -> Tensor | None:
         """Where queries at these positions may look. None lets the attention use its fast causal way."""

@@ -58,6 +58,13 @@ def _choose_segments(scores: Tensor, stay: Tensor, valid: Tensor, kept: int, seg
     return chosen
 
 
+def rank(scores: Tensor, valid: Tensor) -> Tensor:
+    """Each token's place among its row's by score, from 0 (worst, and padding) to just under 1."""
+    ranks = scores.float().masked_fill(~valid, -torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
+    places: Tensor = ranks.masked_fill(~valid, 0) / scores.shape[1]
+    return places
+
+
 def gather(survivors: Tensor) -> tuple[Tensor, Tensor]:
     """Survivors as places, [batch, most], in order; the second result is False where a row has fewer."""
     counts = survivors.sum(1)

@@ -1,6 +1,7 @@
 """Ways to shorten a context to its budget, one method a file."""
 
 from brace.callpath.compress.base import Compressor, CompressRequest, ScoringCompressor
+from brace.callpath.compress.erecap import Erecap
 from brace.callpath.compress.none import NoCompression
 from brace.callpath.compress.proxy_erecap import ProxyErecap
 from brace.callpath.compress.random import Random
@@ -10,6 +11,7 @@ from brace.callpath.compress.structured import Structured
 __all__ = [
     "CompressRequest",
     "Compressor",
+    "Erecap",
     "NoCompression",
     "ProxyErecap",
     "Random",

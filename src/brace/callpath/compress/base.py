@@ -56,8 +56,12 @@ class ScoringCompressor:
         self.granularity = granularity
 
     def score(self, lines: Sequence[Line], request: CompressRequest) -> Sequence[Scores]:
-        """One array a line: a score for each of its tokens. A segment is worth its best token."""
+        """One array a line: a score for each of its tokens."""
         raise NotImplementedError
+
+    def segment_score(self, scores: Scores) -> float:
+        """What a whole segment is worth, from its tokens' scores: its best token."""
+        return float(scores.max())
 
     def rewrite(self, request: CompressRequest) -> Sequence[Line]:
         """The lines to choose from; a summarising method makes new ones here."""
@@ -77,5 +81,5 @@ class ScoringCompressor:
         if any(not np.isfinite(values).all() for values in scores):
             raise ConfigError(f"compressor {self.name!r} gave scores that are not finite numbers")
         if self.granularity == "segment":
-            return keep_segments(lines, [float(values.max()) for values in scores], request.room)
+            return keep_segments(lines, [self.segment_score(values) for values in scores], request.room)
         return keep_tokens(lines, scores, request.room, request.tokenizer)

