@@ -31,11 +31,3 @@ def tiny() -> tuple[Any, Any]:
         pad_token_id=0, bos_token_id=None, eos_token_id=None,
     )  # fmt: skip
     return LlamaForCausalLM(config).eval(), PreTrainedTokenizerFast(tokenizer_object=backend)
-
-
-def options_of(compressor: str) -> dict[str, Any]:
-    """What a compressor must be given beside its granularity."""
-    if compressor != "erecap":
-        return {}
-    model, tokenizer = tiny()
-    return {"model": model, "tokenizer": tokenizer}

@@ -11,7 +11,6 @@ import pytest
 from compress_contexts import (
     ALL,
     CASES,
-    RULES,
     TOKENIZERS,
     big_history,
     build,
@@ -31,7 +30,6 @@ from brace.callpath.compress import CompressRequest, ScoringCompressor
 from brace.context import ContextBuffer, HfTokenizer, Line, Segment
 from brace.errors import ConfigError, LimitExceededError
 from brace.registry import compressors
-from tiny_model import options_of
 
 WORDS = TOKENIZERS["words"]
 BIG = big_history(20_000)
@@ -99,7 +97,7 @@ def test_scores_that_are_not_finite_are_an_error_that_names_the_method(grain: st
 @every_granular
 def test_an_unknown_granularity_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(ConfigError, match=r"did you mean 'segment'\? known: segment, token"):
-        compressors.create(name, options_of(name) | {"granularity": "segments"})
+        compressors.create(name, {"granularity": "segments"})
 
 
 def test_the_methods_of_the_package_are_all_in_the_matrix() -> None:
@@ -156,16 +154,15 @@ def test_words_never_melt_into_one_even_where_offsets_leave_spaces_out(trim: boo
         assert "[observation 0] the red door is open".endswith(whole_words)
 
 
-@pytest.mark.parametrize("name", RULES)
+@every_granular
 @pytest.mark.parametrize("room", [500, 5000])
 def test_by_token_a_long_context_meets_the_room_exactly(name: str, room: int) -> None:
     kept = build(name, "token").compress(CompressRequest(LONG, room, WORDS, seed=3))
     assert total(kept) == room
 
 
-@pytest.mark.parametrize("grain", ["token", "segment"])
-@pytest.mark.parametrize("name", RULES)
-def test_by_rules_twenty_thousand_lines_compress_in_no_time(name: str, grain: str) -> None:
+@every_case
+def test_twenty_thousand_lines_compress_in_no_time(name: str, grain: str) -> None:
     lines = lines_of(BIG)
     started = time.process_time()
     build(name, grain).compress(CompressRequest(lines, 2000, WORDS))

@@ -1,0 +1,123 @@
+"""E-RECAP as a selector: the compressors' common rules, and its own: a model judges, in any tokenizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from compress_contexts import TOKENIZERS, lines_of, total
+
+from brace.callpath import CallPath, CallRequest, Deadline, Mode, PlannerPool
+from brace.callpath.compress import CompressRequest, Erecap
+from brace.context import Line, Segment, plan_template
+from brace.erecap.scorers import ScoreInput, Scorer
+from brace.errors import ConfigError
+from brace.planners import FunctionPlanner
+from brace.registry import compressors, scorers
+from tiny_model import tiny
+
+HISTORY = [
+    Segment("task", "bring the red ball to the kitchen"),
+    *[
+        Segment("observation", f"door {n} is shut and the lamp is {'on' if n % 3 else 'off'}", n)
+        for n in range(60)
+    ],
+    Segment("failure", "the door was locked", 60),
+]
+
+both = pytest.mark.parametrize("grain", ["token", "segment"])
+tokenizers = pytest.mark.parametrize("tokens", list(TOKENIZERS))
+
+
+def floors(lines: list[Line]) -> list[Line]:
+    return [line for line in lines if line.floor]
+
+
+def make(**options: Any) -> Erecap:
+    model, tokenizer = tiny()
+    made: Erecap = compressors.create("erecap", {"model": model, "tokenizer": tokenizer} | options)
+    return made
+
+
+@both
+@tokenizers
+def test_it_keeps_the_common_rules(grain: str, tokens: str) -> None:
+    lines = lines_of(HISTORY, tokens)
+    for share in (0.2, 0.5, 0.9):
+        room = int(total(floors(lines)) + share * (total(lines) - total(floors(lines))))
+        kept = make(granularity=grain).compress(CompressRequest(lines, room, TOKENIZERS[tokens]))
+        assert total(kept) <= room
+        assert [line.text for line in kept if line.floor] == [line.text for line in floors(lines)]
+        if grain == "segment":
+            assert {line.text for line in kept} <= {line.text for line in lines}
+        elif tokens == "words":
+            assert total(kept) == room
+        again = make(granularity=grain).compress(CompressRequest(lines, room, TOKENIZERS[tokens]))
+        assert [line.text for line in again] == [line.text for line in kept]
+
+
+def test_an_empty_context_stays_empty() -> None:
+    assert make().compress(CompressRequest([], 10, TOKENIZERS["words"])) == []
+
+
+def test_what_the_scorer_values_survives_in_the_planner_s_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fake scorer that loves the tokens of one line, in another tokenizer than the planner's."""
+    _, tokenizer = tiny()
+    wanted = "[observation 17] door 17 is shut and lamp 2 is on\n"
+
+    class FakeLover(Scorer):
+        name = "fake-lover"
+
+        def prepare(self, backbone: object, ids: Any, valid: object) -> None:
+            encoded = tokenizer("".join(line.text for line in lines), return_offsets_mapping=True)
+            text = "".join(line.text for line in lines)
+            start = text.index(wanted)
+            self.loved = [start <= a < start + len(wanted) for a, _ in encoded.offset_mapping]
+
+        def score(self, given: ScoreInput) -> Any:
+            return given.positions.new_tensor(self.loved, dtype=float)[given.places]
+
+    monkeypatch.setitem(scorers._factories, "fake-lover", FakeLover)
+    lines = lines_of(HISTORY, "words")
+    room = total(floors(lines)) + 20
+    for grain in ("token", "segment"):
+        kept = make(scorer="fake-lover", granularity=grain).compress(
+            CompressRequest(lines, room, TOKENIZERS["words"])
+        )
+        assert "door 17 is shut" in "".join(line.text for line in kept)
+
+
+def test_a_context_longer_than_the_model_reads_is_taken_in_parts() -> None:
+    model, _ = tiny()
+    long = [HISTORY[0], *[Segment("observation", f"door {n} is shut", n) for n in range(900)]]
+    lines = lines_of(long, "words")
+    worth = make()._worth_by_line(lines)
+    assert sum(len(line.text) for line in lines) > model.config.max_position_embeddings
+    assert all(np.isfinite(values).all() and values.max() > 0 for values in worth)
+
+
+def test_on_the_call_path_the_budget_holds_in_the_planner_s_tokens() -> None:
+    prompts: list[str] = []
+
+    def planner(prompt: str) -> str:
+        prompts.append(prompt)
+        return "wait()"
+
+    for tokens, tokenizer in TOKENIZERS.items():
+        path = CallPath(
+            PlannerPool(FunctionPlanner(planner, tokenizer)), {"pruned": Mode(make(), plan_template())}
+        )
+        result = path.run(CallRequest(lines_of(HISTORY, tokens), "pruned", 200, Deadline(60_000)))
+        assert result.status == "ok"
+        assert tokenizer.count(prompts[-1]) == result.tokens.after <= 200
+        assert "the door was locked" in prompts[-1]
+
+
+def test_unknown_scorers_and_missing_models_are_said() -> None:
+    with pytest.raises(Exception, match="did you mean 'attention'"):
+        make(scorer="attnetion")
+    with pytest.raises(ConfigError, match="no-such-folder"):
+        compressors.create("erecap", {"model": "no-such-folder"})
+    with pytest.raises(ConfigError, match="model"):
+        compressors.create("erecap")
