@@ -19,10 +19,7 @@ from tiny_model import tiny
 
 HISTORY = [
     Segment("task", "bring the red ball to the kitchen"),
-    *[
-        Segment("observation", f"door {n} is shut and the lamp is {'on' if n % 3 else 'off'}", n)
-        for n in range(60)
-    ],
+    *[Segment("observation", f"door {n} is shut and lamp {n % 3} is on", n) for n in range(60)],
     Segment("failure", "the door was locked", 60),
 ]
 
