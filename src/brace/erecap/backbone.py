@@ -34,6 +34,8 @@ class Backbone:
         if config.model_type not in FAMILIES:
             supported = "; ".join(f"{kind} ({names})" for kind, names in FAMILIES.items())
             raise ConfigError(f"unsupported architecture {config.model_type!r}; supported: {supported}")
+        if not hasattr(model, "lm_head"):
+            raise ConfigError(f"{type(model).__name__} has no language head: load the …ForCausalLM class")
         self.model = model
         self.config = config
         self.base = model.model

@@ -50,7 +50,7 @@ class Writing:
     """Stop once one of these has been written; needs a tokenizer."""
 
     def __post_init__(self) -> None:
-        if self.max_new_tokens < 1 or self.temperature < 0 or not 0 < self.top_p <= 1:
+        if self.max_new_tokens < 1 or not self.temperature >= 0 or not 0 < self.top_p <= 1:
             raise ConfigError("writing: max_new_tokens ≥ 1, temperature ≥ 0 and 0 < top_p ≤ 1 are needed")
 
 
@@ -82,21 +82,28 @@ def write(
     draw = torch.Generator(device=context.logits.device).manual_seed(how.seed)
     history = context.logits.new_zeros((rows, 0), dtype=torch.long)
     logits = context.logits
+    if _expired(limits, live, done):
+        return done
     for step in range(how.max_new_tokens):
-        if limits is not None and limits.expired():
-            done.reasons = [
-                "deadline" if on else reason for on, reason in zip(live, done.reasons, strict=True)
-            ]
-            break
         chosen = _pick(logits if logits_hook is None else logits_hook(history, logits), how, draw)
         history = torch.cat([history, chosen[:, None]], 1)
         _note(chosen, how, tokenizer, live, done)
         if on_token is not None:
             on_token(chosen)
-        if not any(live) or step == how.max_new_tokens - 1:
+        full = int(context.next_position.max()) >= engine.backbone.max_positions
+        if not any(live) or full or step == how.max_new_tokens - 1:
+            break
+        if _expired(limits, live, done):
             break
         logits = engine.extend(context, chosen[:, None])
     return done
+
+
+def _expired(limits: Limits | None, live: list[bool], done: Written) -> bool:
+    if limits is None or not limits.expired():
+        return False
+    done.reasons = ["deadline" if on else reason for on, reason in zip(live, done.reasons, strict=True)]
+    return True
 
 
 def _note(

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from brace.erecap.backbone import Backbone
 from brace.erecap.cache import Context, KvCache
-from brace.erecap.schedule import Keep, Schedule
+from brace.erecap.schedule import TAIL_LEAST, Keep, Schedule
 from brace.erecap.scorers.base import ScoreInput, Scorer
 from brace.erecap.scorers.recency import Recency
-from brace.erecap.selection import choose, gather, must_stay, rank
+from brace.erecap.selection import choose, gather, must_stay, rank, whole_segments
 from brace.errors import ConfigError
 
 
@@ -59,15 +59,30 @@ class Engine:
         none), and then a segment lives or dies as a whole.
         """
         ids, valid = self._checked(ids, attention_mask)
-        floor = None if floor is None else floor.to(self.backbone.device, torch.bool) & valid
+        floor = None if floor is None else _like(ids, floor, "floor").bool() & valid
+        if segments is not None:
+            segments = _like(ids, segments, "segments")
+            floor = whole_segments(must_stay(valid, floor, TAIL_LEAST), valid, segments)
         schedules = self._schedules(valid, floor, keep or Keep())
-        self.scorer.prepare(self.backbone, ids, valid)
+        if schedules[0].layers:
+            self.scorer.check_layers(schedules[0].layers)
+            self.scorer.prepare(self.backbone, ids, valid)
         with torch.inference_mode():
-            return self._read(ids, valid, schedules, floor, segments)
+            prefill = self._read(ids, valid, schedules, floor, segments)
+        held = int(prefill.survivors[-1].sum(1).max())
+        if keep is not None and keep.budget is not None and held > keep.budget:
+            # By segments only: how far the tail's own segments reach shows on the way down.
+            raise ConfigError(
+                f"a budget of {keep.budget} tokens cannot hold the {held} of the segments that head, tail "
+                "and floors are in"
+            )
+        return prefill
 
     def extend(self, context: Context, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Read more tokens after what `context` holds (a chat turn, a suffix); the new logits."""
         ids, valid = self._checked(ids, attention_mask)
+        if len(ids) != len(context.next_position):
+            raise ConfigError(f"{len(ids)} rows to read on {len(context.next_position)} rows of context")
         backbone = self.backbone
         positions = context.next_position[:, None] + (valid.cumsum(1) - 1).clamp(min=0)
         if int(positions.max()) >= backbone.max_positions:
@@ -108,7 +123,9 @@ class Engine:
                 scores = self.scorer.score(given)
                 kept = [schedule.kept[steps[layer]] for schedule in schedules]
                 chosen = choose(scores, must_stay(valid, floor), valid, kept, segments)
-                worth.scatter_(1, places, steps[layer] + rank(scores, valid) + chosen)
+                # Only what is still there: the surplus of a shorter row was scored before, or is padding.
+                lived = steps[layer] + rank(scores, valid) + chosen
+                worth.scatter_(1, places, torch.where(valid, lived, worth.gather(1, places)))
                 order, filled = gather(chosen)
                 hidden, rotation = (
                     _take(hidden, order),
@@ -136,7 +153,9 @@ class Engine:
         if window is not None and int(queries.max() - keys.min()) < window:
             window = None
         # Order is position, so plain causality holds within a prefill, and one last query sees all.
-        if whole and window is None and queries.shape[1] in (1, keys.shape[1]):
+        # Eager attention without a mask is not causal.
+        eager = self.backbone.config._attn_implementation == "eager"
+        if whole and window is None and queries.shape[1] in ((1,) if eager else (1, keys.shape[1])):
             return None
         look = keys[:, None, :] <= queries[:, :, None]
         if window is not None:
@@ -155,7 +174,9 @@ class Engine:
         lengths = valid.sum(1).tolist()
         extra = [0] * len(lengths)
         if floor is not None:
-            extra = (must_stay(valid, floor).sum(1) - must_stay(valid, None).sum(1)).tolist()
+            # The tail shrinks on the way down to these few: floors in the rest of it count.
+            always = must_stay(valid, None, TAIL_LEAST)
+            extra = (floor & ~always).sum(1).tolist()
         rows = [keep.schedule(n, self.backbone.n_layers, e) for n, e in zip(lengths, extra, strict=True)]
         pruned = next((row.layers for row in rows if row.layers), ())
         # A row short enough to be kept whole still walks through the others' pruning layers.
@@ -172,17 +193,26 @@ class Engine:
         ids = ids.to(self.backbone.device)
         valid = torch.ones_like(ids, dtype=torch.bool)
         if attention_mask is not None:
-            valid = attention_mask.to(ids.device).bool()
+            valid = _like(ids, attention_mask, "attention_mask").bool()
         if not valid.any(1).all():
             raise ConfigError("a row of the batch is all padding: an empty context cannot be read")
-        longest = int(valid.sum(1).max())
-        if longest > self.backbone.max_positions:
-            raise ConfigError(_too_long(longest, self.backbone.max_positions))
+        self.check_fits(int(valid.sum(1).max()))
         return ids, valid
+
+    def check_fits(self, tokens: int) -> None:
+        """Refuse more tokens than the model has positions."""
+        if tokens > self.backbone.max_positions:
+            raise ConfigError(_too_long(tokens, self.backbone.max_positions))
 
 
 def _take(values: Tensor, order: Tensor) -> Tensor:
     return values.gather(1, order[:, :, None].expand(-1, -1, values.shape[2]))
+
+
+def _like(ids: Tensor, marks: Tensor, what: str) -> Tensor:
+    if marks.shape != ids.shape:
+        raise ConfigError(f"{what} has shape {tuple(marks.shape)}, the ids {tuple(ids.shape)}")
+    return marks.to(ids.device)
 
 
 def _too_long(tokens: int, positions: int) -> str:

@@ -118,6 +118,12 @@ def _by_ratio(tokens: int, ratio: float, n_layers: int, layers: Sequence[int], f
     return Schedule(tokens, n_layers, tuple(layers), tuple(kept))
 
 
+def _least(tokens: int, floors: int, steps: int) -> int:
+    for _ in range(steps):
+        tokens = protected(tokens, floors)
+    return tokens
+
+
 def _to_budget(tokens: int, budget: int, n_layers: int, layers: Sequence[int], floors: int) -> Schedule:
     """Even ratios (a geometric way down) that end at exactly the budget.
 
@@ -134,14 +140,18 @@ def _to_budget(tokens: int, budget: int, n_layers: int, layers: Sequence[int], f
         )
     kept: list[int] = []
     now, steps = tokens, len(layers)
+    if _least(tokens, floors, steps) > budget:
+        raise ConfigError(
+            f"a budget of {budget} tokens cannot be reached from {tokens} in {steps} steps: head, tail and "
+            f"floors hold {_least(tokens, floors, steps)} of them"
+        )
     for step in range(steps, 0, -1):
         even = math.floor(now * (budget / now) ** (1 / step))
-        now = budget if step == 1 else min(now, max(even, budget, protected(now, floors)))
+        low = protected(now, floors)
+        high = budget if step == 1 else min(now, max(even, budget, low))
+        # Where the tail of an even way would be too long to get there, go down faster at first.
+        while _least(high, floors, step - 1) > budget:
+            high = max(low, high - max(1, (high - low) // 8))
+        now = high
         kept.append(now)
-    before = kept[-2] if steps > 1 else tokens
-    if protected(before, floors) > budget:
-        raise ConfigError(
-            f"a budget of {budget} tokens cannot be reached from {tokens} in {steps} steps: before the last "
-            f"one {before} are left, of which {protected(before, floors)} are protected"
-        )
     return Schedule(tokens, n_layers, tuple(layers), tuple(kept))

@@ -9,15 +9,26 @@ from brace.erecap.schedule import HEAD, tail_of
 from brace.errors import BraceError
 
 
-def must_stay(valid: Tensor, floor: Tensor | None) -> Tensor:
+def must_stay(valid: Tensor, floor: Tensor | None, tail: int | None = None) -> Tensor:
     """Head, tail and floor tokens of each row, [batch, tokens]. Padding never is."""
     rank = valid.cumsum(1) - 1
     counts = valid.sum(1, keepdim=True)
-    tails = torch.tensor([[tail_of(int(count))] for count in counts[:, 0]], device=valid.device)
+    tails = torch.tensor(
+        [[tail_of(int(count)) if tail is None else tail] for count in counts[:, 0]], device=valid.device
+    )
     stay = (rank < HEAD) | (rank >= counts - tails)
     if floor is not None:
         stay = stay | floor
     return stay & valid
+
+
+def whole_segments(marked: Tensor, valid: Tensor, segments: Tensor) -> Tensor:
+    """All tokens of the segments in which at least one is marked."""
+    rows = []
+    for mark, real, numbers in zip(marked, valid, segments, strict=True):
+        alive = torch.unique(numbers[mark & (numbers >= 0)])
+        rows.append(mark | (torch.isin(numbers, alive) & real))
+    return torch.stack(rows)
 
 
 def choose(scores: Tensor, stay: Tensor, valid: Tensor, kept: list[int], segments: Tensor | None) -> Tensor:

@@ -71,15 +71,18 @@ class Session:
         if self._context is None:
             return self._anew(ids, "read", floor, segments, None)
         # At least the last token is read again: its logits are what comes next.
-        shared = min(_common(self._ids, ids), len(ids) - 1)
-        changed_at = shared if shared < len(self._ids) else None
+        common = _common(self._ids, ids)
+        shared = min(common, len(ids) - 1)
+        changed_at = common if common < len(self._ids) else None
         if shared < self._least_shared * len(self._ids):
             return self._anew(ids, "restarted", floor, segments, changed_at)
+        # Nothing is forgotten before it is sure that the new prompt can be read.
         context = self._context
-        context.crop(shared)
-        grown = context.cache.layers[-1].length + len(ids) - shared
+        grown = int((context.positions[-1][0] < shared).sum()) + len(ids) - shared
         if self._budget is not None and grown > self._budget:
             return self._anew(ids, "compacted", floor, segments, changed_at)
+        self._engine.check_fits(len(ids))
+        context.crop(shared)
         self._engine.extend(context, self._tensor(ids[shared:]))
         self._ids = list(ids)
         return self._reading("extended", shared, changed_at)

@@ -33,6 +33,10 @@ class Attention(Scorer):
         index = order[:, None, :, None].expand(-1, queries.shape[1], -1, queries.shape[3])
         looks = queries.gather(2, index).float() @ keys.float().transpose(2, 3) / queries.shape[3] ** 0.5
         allowed = given.positions[:, None, :] <= given.positions.gather(1, order)[:, :, None]
+        window = given.backbone.windows[given.layer]
+        if window is not None:
+            asked = given.positions.gather(1, order)[:, :, None]
+            allowed = allowed & (given.positions[:, None, :] > asked - window)
         allowed = allowed & given.valid[:, None, :]
         looks = looks.masked_fill(~allowed[:, None], torch.finfo(looks.dtype).min).softmax(-1)
         counted = asking.gather(1, order)[:, None, :, None]

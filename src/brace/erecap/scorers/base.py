@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -34,6 +35,9 @@ class Scorer:
 
     def check(self, backbone: Backbone) -> None:
         """Refuse a model this scorer was not made for, before any work."""
+
+    def check_layers(self, layers: Sequence[int]) -> None:
+        """Refuse pruning layers this scorer was not made for, before any work."""
 
     def prepare(self, backbone: Backbone, ids: Tensor, valid: Tensor) -> None:
         """Called before each prefill, for scorers that need a look at the whole input."""

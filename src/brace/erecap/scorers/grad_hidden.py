@@ -34,7 +34,12 @@ class GradHidden(Scorer):
             for layer in range(backbone.n_layers):
                 entered.append(hidden)
                 hidden.retain_grad()
-                hidden = backbone.run_layer(layer, hidden, mask, positions, rotation, None)
+                window = backbone.windows[layer]
+                look = mask
+                if window is not None:
+                    far = positions[:, None, :] <= positions[:, :, None] - window
+                    look = mask & ~far[:, None]
+                hidden = backbone.run_layer(layer, hidden, look, positions, rotation, None)
             logits = backbone.logits(hidden)[:, :-1].float()
             losses = torch.nn.functional.cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")
             grads = torch.autograd.grad((losses * (valid[:, 1:] & valid[:, :-1])).sum(), entered)

@@ -42,9 +42,12 @@ class Predictor(Scorer, nn.Module):
     def __init__(self, path: str | Path) -> None:
         nn.Module.__init__(self)
         tensors, meta = _read(Path(path))
-        self.model = meta["model"]
-        self.width = int(meta["width"])
-        self.layers = tuple(int(layer) for layer in meta["layers"].split(","))
+        try:
+            self.model = meta["model"]
+            self.width = int(meta["width"])
+            self.layers = tuple(int(layer) for layer in meta["layers"].split(","))
+        except (KeyError, ValueError) as error:
+            raise ConfigError(f"{path} is a predictor with a broken header: {error}") from error
         self._build()
         try:
             self.load_state_dict(tensors)
@@ -81,11 +84,17 @@ class Predictor(Scorer, nn.Module):
             )
         self.to(backbone.device)
 
+    def check_layers(self, layers: Sequence[int]) -> None:
+        """Refuse a layer there is no network for."""
+        for layer in layers:
+            if layer not in self.layers:
+                raise ConfigError(
+                    f"this predictor has no network for layer {layer}; it has {', '.join(self.nets)}"
+                )
+
     def score(self, given: ScoreInput) -> Tensor:
         """In fp32, whatever the model's type: half precision cannot rank near ties."""
         key = str(given.layer)
-        if key not in self.nets:
-            raise ConfigError(f"this predictor has no network for layer {key}; it has {', '.join(self.nets)}")
         worth: Tensor = self.nets[key](given.hidden.float())
         return worth
 
