@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from brace.erecap.attention import folded
 from brace.erecap.backbone import Backbone
 from brace.erecap.cache import Context, KvCache
 from brace.erecap.schedule import TAIL_LEAST, Keep, Schedule
@@ -67,7 +68,7 @@ class Engine:
         if schedules[0].layers:
             self.scorer.check_layers(schedules[0].layers)
             self.scorer.prepare(self.backbone, ids, valid)
-        with torch.inference_mode():
+        with torch.inference_mode(), folded(self.backbone.config):
             prefill = self._read(ids, valid, schedules, floor, segments)
         held = int(prefill.survivors[-1].sum(1).max())
         if keep is not None and keep.budget is not None and held > keep.budget:
@@ -87,7 +88,7 @@ class Engine:
         positions = context.next_position[:, None] + (valid.cumsum(1) - 1).clamp(min=0)
         if int(positions.max()) >= backbone.max_positions:
             raise ConfigError(_too_long(int(positions.max()) + 1, backbone.max_positions))
-        with torch.inference_mode():
+        with torch.inference_mode(), folded(backbone.config):
             hidden = backbone.embed(ids)
             rotation = backbone.rotate(hidden, positions)
             for layer in range(backbone.n_layers):

@@ -1,0 +1,50 @@
+"""Attention of a single query without repeating keys and values: what decoding does all day.
+
+With grouped queries, SDPA on a CPU works on a copy of the keys for every query head. One query a head leaves
+room for a view instead: the heads that share keys become rows of one head. Everything longer goes to
+transformers' own SDPA function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+NAME = "brace_sdpa"
+
+
+def attend(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
+) -> tuple[Tensor, None]:
+    """As `sdpa`, folded where that is exact: one query, no dropout."""
+    groups = query.shape[1] // key.shape[1]
+    if query.shape[2] > 1 or groups == 1 or options.get("dropout"):
+        attended, _ = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+        return attended, None
+    batch, heads, _, width = query.shape
+    folded = query.reshape(batch, key.shape[1], groups, width)
+    out = torch.nn.functional.scaled_dot_product_attention(
+        folded, key, value, attn_mask=attention_mask, scale=options.get("scaling")
+    )
+    return out.reshape(batch, 1, heads, value.shape[3]), None
+
+
+AttentionInterface.register(NAME, attend)
+
+
+@contextmanager
+def folded(config: Any) -> Iterator[None]:
+    """Let a model that uses SDPA use this instead, for the duration of a block."""
+    before = config._attn_implementation
+    if before == "sdpa":
+        config._attn_implementation = NAME
+    try:
+        yield
+    finally:
+        config._attn_implementation = before
