@@ -184,3 +184,11 @@ def test_a_model_without_pruning_layers_cannot_meet_a_budget() -> None:
 def test_floors_larger_than_the_budget_are_refused_with_the_least_that_would_do(floors: int) -> None:
     with pytest.raises(ConfigError, match=str(20 + floors)):
         Keep(budget=30).schedule(1000, 28, floors)
+
+
+def test_the_arithmetic_saved_lies_between_the_mean_reduction_and_its_square() -> None:
+    plan = Keep(ratio=0.7).schedule(10_000, 28)
+    few, many = plan.flops_saved(1, 10**9), plan.flops_saved(10**9, 1)
+    assert few == pytest.approx(plan.mean_reduction, rel=1e-3)
+    assert many == pytest.approx(1 - sum((n / 10_000) ** 2 for n in plan.lengths()) / 28, rel=1e-3)
+    assert Keep().schedule(500, 28).flops_saved(64, 1000) == 0

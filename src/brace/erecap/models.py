@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from brace.errors import BraceError, ConfigError
 
@@ -64,6 +63,9 @@ def _gguf_file() -> Path:
 
 def _convert(source: Path, folder: Path) -> None:
     """Whole or not at all: written beside `folder`, then renamed."""
+    # Here, not at the top: a private module that other versions of transformers may lack.
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint  # noqa: PLC0415
+
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
     try:

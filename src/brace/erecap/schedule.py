@@ -78,6 +78,11 @@ class Schedule:
         """Arithmetic of the prefill: two operations a weight and token, and causal attention."""
         return float(sum(2.0 * layer_weights * n + 2.0 * n * n * hidden for n in self.lengths()))
 
+    def flops_saved(self, hidden: int, layer_weights: int) -> float:
+        """The share of a whole prefill's arithmetic that pruning saves."""
+        whole = Schedule(self.tokens, self.n_layers, (), ())
+        return 1 - self.flops(hidden, layer_weights) / whole.flops(hidden, layer_weights)
+
 
 @dataclass(frozen=True, slots=True)
 class Keep:
