@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 NAME = "brace_sdpa"
 
@@ -36,6 +37,8 @@ def attend(
 
 
 AttentionInterface.register(NAME, attend)
+# With SDPA's masks, should the model's own `generate` run while an engine has it switched in another thread.
+AttentionMaskInterface.register(NAME, sdpa_mask)
 
 
 @contextmanager

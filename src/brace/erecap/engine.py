@@ -56,8 +56,8 @@ class Engine:
     ) -> Prefill:
         """Read `ids`, [batch, tokens], padded left or right where `attention_mask` is 0.
 
-        `floor` marks tokens that are never dropped; `segments` numbers the segment of each token (negative:
-        none), and then a segment lives or dies as a whole.
+        `floor` marks tokens that are never dropped; `segments` numbers the segment of each token, and then a
+        segment lives or dies as a whole (a token of none, numbered below 0, goes unless it is protected).
         """
         ids, valid = self._checked(ids, attention_mask)
         floor = None if floor is None else _like(ids, floor, "floor").bool() & valid

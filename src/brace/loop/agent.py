@@ -24,9 +24,9 @@ from brace.errors import ConfigError, LedgerError
 from brace.ledger.manifest import MANIFEST, describe_run, read_manifest, write_manifest
 from brace.ledger.records import Episode, Fallback
 from brace.ledger.writer import LedgerWriter
-from brace.loop.build import build_rules
+from brace.loop.build import build_rules, build_settings
 from brace.loop.config import BudgetConfig, LoopConfig, ModeConfig, Part, RunConfig, dump_config
-from brace.loop.core import Accept, LoopCore, LoopSettings, NoLedger, OpenCall
+from brace.loop.core import Accept, LoopCore, NoLedger, OpenCall
 from brace.plan import Plan, SkillSet
 from brace.planners.base import Planner
 from brace.planners.function import FunctionPlanner
@@ -151,8 +151,7 @@ class Agent:
         path.check_budget(_MODE, budget)
         self._writer = _open_ledger(ledger, self._config)
         self._episode = self._writer.number if self._writer else 0
-        loop = self._config.loop
-        settings = LoopSettings(loop.enforce_deadline, loop.give_up_s, loop.fallback, loop.stored_plan)
+        settings = build_settings(self._config)
         self._core: LoopCore[Any] = LoopCore(
             build_rules(self._config), path, self._writer or NoLedger(), settings, episode=self._episode
         )

@@ -37,7 +37,7 @@ class LayerPredictor(nn.Module):
 class Predictor(Scorer, nn.Module):
     """The learned scorer. `model` names what it was trained for and is checked against what it is used on."""
 
-    name = "erecap"
+    name = "predictor"
 
     def __init__(self, path: str | Path) -> None:
         nn.Module.__init__(self)
