@@ -197,13 +197,10 @@ class Engine:
             valid = _like(ids, attention_mask, "attention_mask").bool()
         if not valid.any(1).all():
             raise ConfigError("a row of the batch is all padding: an empty context cannot be read")
-        self.check_fits(int(valid.sum(1).max()))
+        longest = int(valid.sum(1).max())
+        if longest > self.backbone.max_positions:
+            raise ConfigError(_too_long(longest, self.backbone.max_positions))
         return ids, valid
-
-    def check_fits(self, tokens: int) -> None:
-        """Refuse more tokens than the model has positions."""
-        if tokens > self.backbone.max_positions:
-            raise ConfigError(_too_long(tokens, self.backbone.max_positions))
 
 
 def _take(values: Tensor, order: Tensor) -> Tensor:

@@ -2,12 +2,14 @@
 
 What was read stays in the caches. A new prompt is compared with the old one token by token; the common
 beginning is reused, whatever the old prompt had after it (its last lines, the words that ask for the plan,
-the plan that was written) is forgotten, and only the rest is read. When what is kept would exceed the budget
-or the model's positions, the whole prompt is read anew, pruned to the budget: a compaction.
+the plan that was written) is forgotten, and only the rest is read. When what is kept would exceed the budget,
+the whole prompt is read anew, pruned to the budget: a compaction. When the prompt has outgrown the model's
+positions, what still lives in the last layer is read anew with what is new, in positions counted afresh.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Literal
 
@@ -33,6 +35,8 @@ class Reading:
     """The prompt's length."""
     tokens_cached: int
     """Of these, not read again."""
+    tokens_read: int
+    """What went through the first layer in this call."""
     kept_last: int
     """Tokens in the last layer's cache now: what the budget binds."""
     kept_mean: float
@@ -44,15 +48,28 @@ class Reading:
 class Session:
     """One growing prompt and its caches."""
 
-    def __init__(self, engine: Engine, budget: int | None = None, *, least_shared: float = 0.5) -> None:
-        """`budget` bounds the last layer's cache. A prompt that shares less than `least_shared` of the old
-        one is read anew: what a pruned cache holds was chosen for the old text."""
+    def __init__(
+        self,
+        engine: Engine,
+        budget: int | None = None,
+        *,
+        compact_to: int | None = None,
+        least_shared: float = 0.5,
+    ) -> None:
+        """`budget` bounds the last layer's cache, and a compaction ends at `compact_to` (the budget, if not
+        given): the lower, the rarer compactions are, and the less is left. A prompt that shares less than
+        `least_shared` of the old one is read anew: what a pruned cache holds was chosen for the old text."""
+        if compact_to is not None and (budget is None or not 1 <= compact_to <= budget):
+            raise ConfigError(f"compact_to = {compact_to}: must be between 1 and the budget of {budget}")
         if not 0 <= least_shared <= 1:
             raise ConfigError(f"least_shared = {least_shared}: must be between 0 and 1")
         self._engine = engine
         self._budget = budget
+        self._compact_to = compact_to or budget
         self._least_shared = least_shared
         self._ids: list[int] = []
+        self._origin: list[int] = []
+        """For each position of the caches, the place in the prompt it stands for."""
         self._context: Context | None = None
 
     @property
@@ -78,14 +95,17 @@ class Session:
             return self._anew(ids, "restarted", floor, segments, changed_at)
         # Nothing is forgotten before it is sure that the new prompt can be read.
         context = self._context
-        grown = int((context.positions[-1][0] < shared).sum()) + len(ids) - shared
-        if self._budget is not None and grown > self._budget:
-            return self._anew(ids, "compacted", floor, segments, changed_at)
-        self._engine.check_fits(len(ids))
-        context.crop(shared)
+        cut = bisect_left(self._origin, shared)
+        new = len(ids) - shared
+        living = context.positions[-1][0][context.positions[-1][0] < cut].tolist()
+        over_budget = self._budget is not None and len(living) + new > self._budget
+        if over_budget or cut + new > self._engine.backbone.max_positions:
+            places = [self._origin[position] for position in living] + list(range(shared, len(ids)))
+            return self._anew(ids, "compacted", floor, segments, changed_at, places)
+        context.crop(cut)
         self._engine.extend(context, self._tensor(ids[shared:]))
-        self._ids = list(ids)
-        return self._reading("extended", shared, changed_at)
+        self._ids, self._origin = list(ids), [*self._origin[:cut], *range(shared, len(ids))]
+        return self._reading("extended", shared, new, changed_at)
 
     def _anew(
         self,
@@ -94,20 +114,25 @@ class Session:
         floor: list[bool] | None,
         segments: list[int] | None,
         changed_at: int | None,
+        living: list[int] | None = None,
     ) -> Reading:
+        """Read the whole prompt, or, where it is longer than the model reads, the `living` places of it."""
+        fits = len(ids) <= self._engine.backbone.max_positions
+        places = list(range(len(ids))) if fits or living is None else living
+        pruned = self._budget is not None and len(places) > self._budget
         prefill = self._engine.prefill(
-            self._tensor(ids),
-            keep=Keep(budget=self._budget),
-            floor=None if floor is None else torch.tensor([floor]),
-            segments=None if segments is None else self._tensor(segments),
+            self._tensor([ids[place] for place in places]),
+            keep=Keep(budget=self._compact_to if pruned else None),
+            floor=None if floor is None else torch.tensor([[floor[place] for place in places]]),
+            segments=None if segments is None else self._tensor([segments[place] for place in places]),
         )
-        self._context, self._ids = prefill.context, list(ids)
-        return self._reading(how, 0, changed_at)
+        self._context, self._ids, self._origin = prefill.context, list(ids), places
+        return self._reading(how, 0, len(places), changed_at)
 
-    def _reading(self, how: How, cached: int, changed_at: int | None) -> Reading:
+    def _reading(self, how: How, cached: int, read: int, changed_at: int | None) -> Reading:
         lengths = self.context.cache.lengths()
         mean = sum(lengths) / len(lengths)
-        return Reading(how, len(self._ids), cached, lengths[-1], mean, changed_at)
+        return Reading(how, len(self._ids), cached, read, lengths[-1], mean, changed_at)
 
     def _tensor(self, numbers: list[int]) -> Tensor:
         return torch.tensor([numbers], device=self._engine.backbone.device)
