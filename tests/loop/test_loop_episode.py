@@ -156,6 +156,7 @@ def test_the_fallback_is_the_first_possible_rung(
 
 def test_a_refused_plan_is_logged_with_its_reason_and_falls_back() -> None:
     _, ledger = play(FakeLine(max_steps=3, refuse="there is a wall"), controller=ControllerConfig(cooldown=9))
+    assert ledger.of(Step)[1].triggers == ("failure", "exhausted"), "a refused plan is a failure trigger"
     (call,) = ledger.of(Call)
     assert (call.status, call.error, call.fallback, call.changed) == (
         "refused",

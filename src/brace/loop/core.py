@@ -97,6 +97,8 @@ class LoopCore(Generic[S]):
         self.t = -1
         self.calls = 0
         self.wait_ms = 0.0
+        self.refused = False
+        """The last settled call's plan was refused: a failure, to be signalled at the next step."""
         self._rules = rules
         self._state = rules.start()
         self._ledger = ledger
@@ -179,6 +181,7 @@ class LoopCore(Generic[S]):
                 accepted = result.plan
             else:
                 status, error = "refused", refusal
+        self.refused = status == "refused"
         if accepted is None and status != "cancelled":
             fallback, accepted = self._fall_back(holder, before)
         changed = accepted is not None and is_change(accepted, before, self.path.skills)

@@ -63,9 +63,10 @@ class EpisodeLoop(Generic[S]):
         """One decision and what follows from it. Returns the outcome to be told at the next step."""
         world, core = self._world, self._core
         events = world.events()
+        refused, core.refused = core.refused, False
         decision = core.decide(
             Signals(
-                failed=events.failed, succeeded=events.succeeded, progress=events.progress,
+                failed=events.failed or refused, succeeded=events.succeeded, progress=events.progress,
                 deadlock=events.deadlock, divergence=events.divergence, hazard=events.hazard,
                 goal_changed=events.goal_changed, exhausted=world.rest().is_empty,
                 in_flight=self._flight is not None, outcome=outcome,
