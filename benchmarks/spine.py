@@ -27,7 +27,8 @@ from brace.ledger.metrics import summarise
 from brace.ledger.reader import load_run
 from brace.ledger.records import Episode
 from brace.ledger.writer import LedgerWriter
-from brace.loop.core import LoopCore, LoopSettings
+from brace.loop.config import LoopConfig
+from brace.loop.core import LoopCore
 from brace.plan import Plan
 from brace.planners import FunctionPlanner
 
@@ -58,7 +59,7 @@ def make_core(writer: LedgerWriter) -> LoopCore[object]:
         ControllerConfig(cooldown=3, commit=2, window=5),
         FixedPolicy({"pruned": Budget("pruned", 512, 1000.0)}),
     )
-    return LoopCore(rules, path, writer, LoopSettings())  # type: ignore[arg-type]
+    return LoopCore(rules, path, writer, LoopConfig())  # type: ignore[arg-type]
 
 
 def measure_steps(writer: LedgerWriter, steps: int) -> list[Row]:

@@ -12,7 +12,8 @@ from brace.context import plan_template
 from brace.controller import Budget, Controller, ControllerConfig, FixedPolicy
 from brace.ledger.records import Call, Episode, Record, Step
 from brace.loop.clocks import ModelledClock, WallClock
-from brace.loop.core import LoopCore, LoopSettings
+from brace.loop.config import LoopConfig
+from brace.loop.core import LoopCore
 from brace.loop.episode import EpisodeLoop
 from brace.planners import FunctionPlanner
 from fake_world import SKILLS, FakeLine
@@ -37,7 +38,7 @@ def play(
     hold: bool = True,
     controller: ControllerConfig | None = None,
     slo_ms: float | None = None,
-    settings: LoopSettings | None = None,
+    settings: LoopConfig | None = None,
     clock: Any = None,
 ) -> tuple[Episode, Ledger]:
     planner = FunctionPlanner(answer if callable(answer) else lambda prompt: answer)
@@ -46,7 +47,7 @@ def play(
     policy = FixedPolicy({"full": Budget("full", None, slo_ms)}, mode="full")
     ledger = Ledger()
     rules = Controller(controller or ControllerConfig(), policy)
-    core: LoopCore[Any] = LoopCore(rules, path, ledger, settings or LoopSettings())
+    core: LoopCore[Any] = LoopCore(rules, path, ledger, settings or LoopConfig())
     loop = EpisodeLoop(core, world, clock or ModelledClock(latency_ms, 0.0), hold=hold)
     return loop.run(0, seed=1), ledger
 
@@ -145,7 +146,7 @@ def test_the_fallback_is_the_first_possible_rung(
 ) -> None:
     answers = iter(["goto(5)", "nonsense"] if had_plan else ["nonsense"])
     world = FakeLine(goal=5, max_steps=4, events={2: {"failed": True}} if had_plan else {})
-    settings = LoopSettings(fallback=ladder, stored_plan=stored)
+    settings = LoopConfig(fallback=ladder, stored_plan=stored)
     triggers = ControllerConfig(cooldown=2 if had_plan else 50)
     _, ledger = play(world, answer=lambda prompt: next(answers), settings=settings, controller=triggers)
     call = ledger.of(Call)[-1]
@@ -175,7 +176,7 @@ def test_a_modelled_call_over_its_slo_is_cut_and_missed() -> None:
 
 
 def test_without_enforcement_a_late_plan_is_used_and_still_a_miss() -> None:
-    settings = LoopSettings(enforce_deadline=False)
+    settings = LoopConfig(enforce_deadline=False)
     episode, ledger = play(FakeLine(), latency_ms=300, slo_ms=100, settings=settings)
     (call,) = ledger.of(Call)
     assert (call.status, call.missed, call.latency_ms) == ("ok", True, 300)

@@ -14,7 +14,7 @@ from brace.ledger.manifest import MANIFEST, describe_run, read_manifest, write_m
 from brace.ledger.records import Call, Episode, Record
 from brace.ledger.scan import finished_episodes, next_attempts
 from brace.ledger.writer import LedgerWriter
-from brace.loop.build import build_clock, build_path, build_pool, build_rules, build_settings, build_world
+from brace.loop.build import build_clock, build_path, build_pool, build_rules, build_world
 from brace.loop.config import RunConfig, dump_config, load_config
 from brace.loop.core import LoopCore
 from brace.loop.episode import EpisodeLoop
@@ -63,14 +63,13 @@ class EpisodeRunner:
         self._rules = build_rules(config)
         self._path = build_path(config, build_pool(config), self._world.skills)
         self._clock = build_clock(config)
-        self._settings = build_settings(config)
         self._ledger = LedgerWriter(directory)
 
     def run(self, task: Task) -> EpisodeResult:
         """One episode. A world that raises ends its episode as failed; all up to that step is kept."""
         tally = _Tally(self._ledger)
         core: LoopCore[Any] = LoopCore(
-            self._rules, self._path, tally, self._settings,
+            self._rules, self._path, tally, self._config.loop,
             episode=task.episode, attempt=task.attempt, seed=task.seed,
         )  # fmt: skip
         loop = EpisodeLoop(core, self._world, self._clock, hold=self._config.loop.while_thinking == "hold")

@@ -24,7 +24,7 @@ from brace.errors import ConfigError, LedgerError
 from brace.ledger.manifest import MANIFEST, describe_run, read_manifest, write_manifest
 from brace.ledger.records import Episode, Fallback
 from brace.ledger.writer import LedgerWriter
-from brace.loop.build import build_rules, build_settings
+from brace.loop.build import build_rules
 from brace.loop.config import BudgetConfig, LoopConfig, ModeConfig, Part, RunConfig, dump_config
 from brace.loop.core import Accept, LoopCore, NoLedger, OpenCall
 from brace.plan import Plan, SkillSet
@@ -151,9 +151,12 @@ class Agent:
         path.check_budget(_MODE, budget)
         self._writer = _open_ledger(ledger, self._config)
         self._episode = self._writer.number if self._writer else 0
-        settings = build_settings(self._config)
         self._core: LoopCore[Any] = LoopCore(
-            build_rules(self._config), path, self._writer or NoLedger(), settings, episode=self._episode
+            build_rules(self._config),
+            path,
+            self._writer or NoLedger(),
+            self._config.loop,
+            episode=self._episode,
         )
         if task:
             self._core.buffer.append(Segment("task", task))

@@ -14,7 +14,6 @@ from brace.ledger.records import Call
 from brace.ledger.scan import read_records
 from brace.loop.clocks import Clock, ModelledClock, ReplayClock, WallClock
 from brace.loop.config import RunConfig
-from brace.loop.core import LoopSettings
 from brace.plan import SkillSet
 from brace.registry import budget_policies, compressors, planners, retrievers, worlds
 from brace.worlds import World
@@ -80,9 +79,3 @@ def build_clock(config: RunConfig) -> Clock:
     if loop.clock == "modelled" and loop.model is not None:
         return ModelledClock(loop.model.fixed_ms, loop.model.per_token_ms)
     return WallClock()
-
-
-def build_settings(config: RunConfig) -> LoopSettings:
-    """The loop's own settings."""
-    loop = config.loop
-    return LoopSettings(loop.enforce_deadline, loop.give_up_s, loop.fallback, loop.stored_plan)

@@ -18,6 +18,7 @@ from brace.callpath import CallPath, CallRequest, CallResult, Deadline, PhaseClo
 from brace.context import ContextBuffer, Segment
 from brace.controller import Budget, CallOutcome, Decision, Rules, Signals
 from brace.ledger.records import Call, Fallback, LatencyKind, Record, Step
+from brace.loop.config import LoopConfig
 from brace.plan import Plan, is_change, normal_form, parse
 
 S = TypeVar("S")
@@ -57,16 +58,6 @@ class PlanHolder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class LoopSettings:
-    """What a loop needs to know beside its parts."""
-
-    enforce_deadline: bool = True
-    give_up_s: float = 120.0
-    fallback: tuple[Fallback, ...] = ("keep", "stored", "stop")
-    stored_plan: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class OpenCall:
     """A call that was decided and is not settled yet."""
 
@@ -86,7 +77,7 @@ class LoopCore(Generic[S]):
         rules: Rules[S],
         path: CallPath,
         ledger: RecordSink,
-        settings: LoopSettings,
+        settings: LoopConfig,
         *,
         episode: int = 0,
         attempt: int = 0,
