@@ -7,12 +7,12 @@ from typing import Any
 
 from brace.context import Segment
 from brace.plan import Arg, Plan, Skill, SkillSet
-from brace.worlds import Events
+from brace.worlds import Events, World
 
 SKILLS = SkillSet([Skill("goto", (Arg("place", "number"),)), Skill("wait")])
 
 
-class FakeLine:
+class FakeLine(World):
     """Starts at 0 and must reach `goal`. A goto moves one place a step and ends when it is there."""
 
     id = "fake-line-v1"

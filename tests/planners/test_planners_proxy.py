@@ -12,7 +12,7 @@ from brace.callpath import Deadline
 from brace.plan import Plan, parse
 from brace.planners import Planner, Prompt, ProxyPlanner
 from brace.registry import compressors, planners
-from brace.worlds.proxy import SKILLS, background, proxy_v2
+from brace.worlds.proxy import SKILLS, ProxyV2, background
 
 NAMES = [*compressors.names(), "proxy-erecap (simulated)", "one of your own"]
 LINES = "[action 6] gap 9000 since 100 ok\n[action 7] gap 8400 since 250 ok\nPlan:\n"
@@ -51,7 +51,7 @@ def test_whatever_it_reads_it_writes_the_same_plan_twice_and_the_world_accepts_i
 ) -> None:
     first, again = (written(text, *sizes, mode, compressor) for _ in range(2))
     assert first == again
-    assert proxy_v2().apply(parse(first, SKILLS)) is None
+    assert ProxyV2().apply(parse(first, SKILLS)) is None
 
 
 @settings(deadline=None, max_examples=100)
@@ -108,7 +108,7 @@ def test_without_an_action_line_it_still_plans() -> None:
 
 
 def test_it_plans_from_what_the_proxy_world_really_says() -> None:
-    world = proxy_v2()
+    world = ProxyV2()
     text = "".join(segment.render() for segment in world.observe())
     plan = parse(written(text, 900, 900, "full", "none"), SKILLS)
     assert plan.of(0)[-1].args[1] == str(10_000 // 500)

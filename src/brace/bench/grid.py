@@ -18,7 +18,7 @@ from __future__ import annotations
 import copy
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -28,6 +28,7 @@ import yaml
 
 from brace.errors import ConfigError, UnknownNameError, suggestion
 from brace.loop.config import RunConfig, load_config
+from brace.registry import worlds
 
 _KEYS = ("name", "base", "set", "grid", "axes", "blocks", "table")
 _BLOCK_KEYS = ("set", "grid", "axes")
@@ -87,9 +88,13 @@ def builtin_configs() -> dict[str, Path]:
 
 
 def load_run_config(name_or_path: str, overrides: Mapping[str, Any] | None = None) -> RunConfig:
-    """A built-in configuration by name, or one from a YAML file."""
-    path = _find(name_or_path, builtin_configs(), "configuration")
-    return load_config(with_overrides(read_yaml(path), overrides or {}))
+    """A built-in configuration by name, one from a YAML file, or the reference run of a world by its name."""
+    shipped = builtin_configs()
+    if name_or_path in worlds.names():
+        base = read_yaml(shipped["reference"]) | {"name": name_or_path, "world": name_or_path}
+    else:
+        base = read_yaml(_find(name_or_path, shipped, "configuration or world", worlds.names()))
+    return load_config(with_overrides(base, overrides or {}))
 
 
 def load_sweep(name_or_path: str, overrides: Mapping[str, Any] | None = None) -> Sweep:
@@ -156,11 +161,11 @@ def _shipped(folder: str) -> dict[str, Path]:
     return {path.stem: path for path in sorted(home.glob("*.yaml"))}
 
 
-def _find(name_or_path: str, known: Mapping[str, Path], what: str) -> Path:
+def _find(name_or_path: str, known: Mapping[str, Path], what: str, others: Iterable[str] = ()) -> Path:
     if name_or_path in known:
         return known[name_or_path]
     if Path(name_or_path).suffix not in (".yaml", ".yml"):
-        raise UnknownNameError(what, name_or_path, known)
+        raise UnknownNameError(what, name_or_path, [*known, *others])
     return Path(name_or_path)
 
 

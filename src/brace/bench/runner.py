@@ -17,7 +17,7 @@ from brace.ledger.writer import LedgerWriter
 from brace.loop.build import build_clock, build_path, build_pool, build_rules, build_world
 from brace.loop.config import RunConfig, dump_config, load_config
 from brace.loop.core import LoopCore
-from brace.loop.episode import EpisodeLoop
+from brace.loop.episode import EpisodeLoop, Watch
 
 Progress = Callable[["Task", "EpisodeResult"], None]
 
@@ -57,11 +57,12 @@ class _Tally:
 class EpisodeRunner:
     """The parts of one configuration, built once, and a shard of its ledger."""
 
-    def __init__(self, config: RunConfig, directory: Path) -> None:
+    def __init__(self, config: RunConfig, directory: Path, watch: Watch | None = None) -> None:
         self._config = config
         self._world = build_world(config)
         self._rules = build_rules(config)
-        self._path = build_path(config, build_pool(config), self._world.skills)
+        self._path = build_path(config, build_pool(config, self._world), self._world.skills)
+        self._watch = watch
         self._clock = build_clock(config)
         self._ledger = LedgerWriter(directory)
 
@@ -72,7 +73,11 @@ class EpisodeRunner:
             self._rules, self._path, tally, self._config.loop,
             episode=task.episode, attempt=task.attempt, seed=task.seed,
         )  # fmt: skip
-        loop = EpisodeLoop(core, self._world, self._clock, hold=self._config.loop.while_thinking == "hold")
+        settings = self._config.loop
+        loop = EpisodeLoop(
+            core, self._world, self._clock, hold=settings.while_thinking == "hold",
+            start_with_default=settings.start_with_default, watch=self._watch,
+        )  # fmt: skip
         try:
             record = loop.run(task.episode, task.seed, task.attempt)
         except BraceError:
@@ -91,9 +96,10 @@ class EpisodeRunner:
         )
 
     def close(self) -> None:
-        """Close the shard and let the planner's threads go."""
+        """Close the shard and the world, and let the planner's threads go."""
         self._ledger.close()
         self._path.pool.close()
+        self._world.close()
 
 
 def prepare_run(config: RunConfig, directory: Path, *, resume: bool) -> list[Task]:
@@ -115,19 +121,26 @@ def prepare_run(config: RunConfig, directory: Path, *, resume: bool) -> list[Tas
     ]
 
 
-def run_tasks(tasks: Sequence[Task], *, jobs: int = 1, progress: Progress | None = None) -> None:
-    """Run the tasks of any number of prepared runs. Each process writes shards of its own."""
-    results = _in_processes(tasks, jobs) if jobs > 1 else _in_turn(tasks)
+def run_tasks(
+    tasks: Sequence[Task], *, jobs: int = 1, progress: Progress | None = None, watch: Watch | None = None
+) -> None:
+    """Run the tasks of any number of prepared runs. Each process writes shards of its own.
+
+    Who watches can only do so in this process, with one job.
+    """
+    if watch is not None and jobs > 1:
+        raise ValueError("only one job can be watched")
+    results = _in_processes(tasks, jobs) if jobs > 1 else _in_turn(tasks, watch)
     for task, result in results:
         if progress is not None:
             progress(task, result)
 
 
-def _in_turn(tasks: Sequence[Task]) -> Iterator[tuple[Task, EpisodeResult]]:
+def _in_turn(tasks: Sequence[Task], watch: Watch | None) -> Iterator[tuple[Task, EpisodeResult]]:
     runners: dict[Path, EpisodeRunner] = {}
     try:
         for task in tasks:
-            yield task, _runner(runners, task.directory).run(task)
+            yield task, _runner(runners, task.directory, watch).run(task)
     finally:
         for runner in runners.values():
             runner.close()
@@ -161,7 +174,8 @@ def _run_in_worker(task: Task) -> EpisodeResult:
     return _runner(_WORKER_RUNNERS, task.directory).run(task)
 
 
-def _runner(runners: dict[Path, EpisodeRunner], directory: Path) -> EpisodeRunner:
+def _runner(runners: dict[Path, EpisodeRunner], directory: Path, watch: Watch | None = None) -> EpisodeRunner:
     if directory not in runners:
-        runners[directory] = EpisodeRunner(load_config(read_manifest(directory).config), directory)
+        config = load_config(read_manifest(directory).config)
+        runners[directory] = EpisodeRunner(config, directory, watch)
     return runners[directory]

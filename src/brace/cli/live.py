@@ -14,6 +14,7 @@ from rich.table import Table
 
 from brace.bench.runner import EpisodeResult, Task, run_tasks
 from brace.errors import BraceError
+from brace.loop.episode import Watch
 
 _MOST_ROWS = 14
 """A live table longer than the screen flickers; the rows worked on last are shown."""
@@ -43,7 +44,14 @@ class _Row:
         return [str(self.episodes), success, f"{calls / self.episodes:.1f}", p50, p95, missed]
 
 
-def run_with_progress(tasks: Sequence[Task], labels: dict[Path, str], *, jobs: int, console: Console) -> None:
+def run_with_progress(
+    tasks: Sequence[Task],
+    labels: dict[Path, str],
+    *,
+    jobs: int,
+    console: Console,
+    watch: Watch | None = None,
+) -> None:
     """Run the tasks, showing how far they are and what comes out; an episode that raised is an error."""
     rows: dict[str, _Row] = {}
     bar = Progress(
@@ -62,7 +70,7 @@ def run_with_progress(tasks: Sequence[Task], labels: dict[Path, str], *, jobs: i
         bar.advance(total)
 
     with Live(get_renderable=view, console=console, refresh_per_second=4, transient=not console.is_terminal):
-        run_tasks(tasks, jobs=jobs, progress=show)
+        run_tasks(tasks, jobs=jobs, progress=show, watch=watch)
     errors = [f"{label}, {error}" for label, row in rows.items() for error in row.errors]
     if errors:
         raise BraceError(f"{len(errors)} episodes ended in an error; the first: {errors[0]}")

@@ -1,7 +1,8 @@
-"""`brace run`: the episodes of one configuration."""
+"""`brace run`: the episodes of one configuration, filmed if you like."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,12 +10,22 @@ import typer
 from rich.console import Console
 
 from brace.bench.grid import load_run_config
-from brace.bench.runner import prepare_run
+from brace.bench.runner import Task, prepare_run
 from brace.cli.live import run_with_progress
 from brace.cli.options import Episodes, Jobs, Out, Resume, Settings, overrides
+from brace.ledger.reader import load_run
+from brace.report.video import Film, write_video
+from brace.worlds import World
 
 Config = Annotated[
-    str, typer.Argument(metavar="CONFIG", help="A YAML file, or a configuration that comes with brace.")
+    str,
+    typer.Argument(
+        metavar="CONFIG",
+        help="A YAML file, a configuration that comes with brace, or a world (then its reference run).",
+    ),
+]
+Video = Annotated[
+    Path | None, typer.Option("--video", help="Film the first episode: an mp4 with its timeline drawn in.")
 ]
 
 
@@ -25,11 +36,13 @@ def run(
     episodes: Episodes = None,
     jobs: Jobs = 1,
     resume: Resume = False,
+    video: Video = None,
 ) -> None:
     """Run one configuration and keep its ledger.
 
     [dim]brace run rehearsal --out runs/a[/]
     [dim]brace run my.yaml -s controller.cooldown=3 -s modes.pruned.tokens=256 -n 20[/]
+    [dim]brace run drones-v1 -s world.options.agents=6 --video drones.mp4 --out runs/d[/]
     [dim]brace run rehearsal --out runs/a --resume[/]
     """
     console = Console()
@@ -37,8 +50,25 @@ def run(
     tasks = prepare_run(loaded, out, resume=resume)
     if not tasks:
         console.print(f"all {loaded.episodes} episodes are finished already")
-    run_with_progress(tasks, {out: loaded.name}, jobs=jobs, console=console)
+    labels = {out: loaded.name}
+    if video is not None and tasks:
+        _film(tasks[:1], labels, video, console)
+        tasks = tasks[1:]
+    run_with_progress(tasks, labels, jobs=jobs, console=console)
     console.print(f"written to {out}; look at it with: brace report {out}", highlight=False)
+
+
+def _film(tasks: Sequence[Task], labels: dict[Path, str], video: Path, console: Console) -> None:
+    times: list[float] = []
+    with Film() as film:
+
+        def watch(world: World, step: int) -> None:
+            times.append(world.dt)
+            film.add(step, world.frame())
+
+        run_with_progress(tasks, labels, jobs=1, console=console, watch=watch)
+        write_video(video, film, load_run(tasks[0].directory), tasks[0].episode, times[0])
+    console.print(f"film of episode {tasks[0].episode} in {video}", highlight=False)
 
 
 def add_to(app: typer.Typer) -> None:

@@ -48,9 +48,12 @@ def build_world(config: RunConfig) -> World:
     return world
 
 
-def build_pool(config: RunConfig) -> PlannerPool:
-    """The planner by its name, with its queue."""
-    return PlannerPool(planners.create(config.planner.name, config.planner.options))
+def build_pool(config: RunConfig, world: World) -> PlannerPool:
+    """The planner by its name, with its queue. A reference planner is shown the world."""
+    planner = planners.create(config.planner.name, config.planner.options)
+    if hasattr(planner, "bind"):
+        planner.bind(world)
+    return PlannerPool(planner)
 
 
 def build_path(config: RunConfig, pool: PlannerPool, skills: SkillSet) -> CallPath:

@@ -73,6 +73,8 @@ class LoopConfig:
     give_up_s: float = 120.0
     """The longest any call may take, SLO or not."""
     fallback: tuple[Fallback, ...] = LADDER
+    start_with_default: bool = False
+    """Begin with the world's default plan. With `controller.triggers: []` this is the open-loop baseline."""
     stored_plan: str = ""
     """The plan of the `stored` fallback."""
     allow_floor_overrun: bool = False

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from brace.callpath import CallResult
 from brace.controller import CallOutcome, Signals
+from brace.errors import BraceError
 from brace.ledger.records import Episode
 from brace.loop.clocks import Clock
 from brace.loop.core import LoopCore, OpenCall
@@ -14,6 +16,8 @@ from brace.plan import Plan
 from brace.worlds import World
 
 S = TypeVar("S")
+Watch = Callable[[World, int], None]
+"""Looks on at every step, after the decision and before the world moves: for videos."""
 
 
 @dataclass(slots=True)
@@ -31,17 +35,32 @@ class EpisodeLoop(Generic[S]):
     in the world: `round(latency / dt)` steps, in which the world holds still or goes on with the old plan.
     """
 
-    def __init__(self, core: LoopCore[S], world: World, clock: Clock, *, hold: bool) -> None:
+    def __init__(
+        self,
+        core: LoopCore[S],
+        world: World,
+        clock: Clock,
+        *,
+        hold: bool,
+        start_with_default: bool = False,
+        watch: Watch | None = None,
+    ) -> None:
         self._core = core
         self._world = world
         self._clock = clock
         self._hold = hold
+        self._start_with_default = start_with_default
+        self._watch = watch
         self._flight: _InFlight | None = None
 
     def run(self, episode: int, seed: int, attempt: int = 0) -> Episode:
         """From reset to the end; every step, call and the episode itself are in the ledger afterwards."""
         world, core = self._world, self._core
         world.reset(seed)
+        if self._start_with_default:
+            refusal = world.apply(world.default_plan())
+            if refusal is not None:
+                raise BraceError(f"world {world.id!r} refuses its own default plan: {refusal}")
         outcome: CallOutcome | None = None
         while core.t + 1 < world.max_steps and not world.finished():
             core.sense(world.observe())
@@ -51,6 +70,8 @@ class EpisodeLoop(Generic[S]):
             thinking = self._flight is not None
             if self._flight is not None and not self._hold and world.rest().is_empty:
                 self._flight.stood_still += 1
+            if self._watch is not None:
+                self._watch(world, core.t)
             world.step(hold=thinking and self._hold)
         if self._flight is not None:
             self._cancel(self._flight, "the episode ended")

@@ -4,5 +4,16 @@ from brace.planners import fakes
 from brace.planners.base import Limits, Planner, Prompt
 from brace.planners.function import FunctionPlanner
 from brace.planners.proxy import ProxyPlanner
+from brace.planners.reference import MemorisedPlanner, ReaderPlanner, TruthPlanner
 
-__all__ = ["FunctionPlanner", "Limits", "Planner", "Prompt", "ProxyPlanner", "fakes"]
+__all__ = [
+    "FunctionPlanner",
+    "Limits",
+    "MemorisedPlanner",
+    "Planner",
+    "Prompt",
+    "ProxyPlanner",
+    "ReaderPlanner",
+    "TruthPlanner",
+    "fakes",
+]

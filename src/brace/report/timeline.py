@@ -96,22 +96,22 @@ def _by(table: pl.DataFrame, column: str, at: str = "t") -> Iterator[tuple[str, 
         yield cause, table.filter(pl.col(column) == cause)[at].to_list()
 
 
-def timeline_figure(run: Run, episode: int) -> tuple[Figure, list[str]]:
+def timeline_figure(run: Run, episode: int, most: int = MOST_STEPS) -> tuple[Figure, list[str]]:
     """The timeline as a figure of fitting height, and what its caption has to say."""
     rows = lanes(run, episode)
     figure, axes = style.blank(1.15 + _LANE * (len(rows) + 2.4), _WIDTH)
-    return figure, draw_timeline(axes, run, episode)
+    return figure, draw_timeline(axes, run, episode, most)
 
 
 @mpl.rc_context(style.STYLE)
-def draw_timeline(axes: Axes, run: Run, episode: int) -> list[str]:
+def draw_timeline(axes: Axes, run: Run, episode: int, most: int = MOST_STEPS) -> list[str]:
     """Triggers, suppressed triggers and events as marks on lanes; calls as bars from decision to arrival."""
     rows = lanes(run, episode)
     steps = run.steps.filter(pl.col("episode") == episode)["t"]
     calls = run.calls.filter(pl.col("episode") == episode).with_columns(missed=MISSED)
     times = [t for lane in rows for t in lane.times] + calls["t"].to_list() + calls["t_end"].to_list()
     last = max([0, *steps, *times])
-    start, stop = _stretch(times, last)
+    start, stop = _stretch(times, last, most)
     split = sum(lane.group != "events" for lane in rows)
     places: list[float] = []
     for index, lane in enumerate(rows):
@@ -148,15 +148,15 @@ def draw_timeline(axes: Axes, run: Run, episode: int) -> list[str]:
     return said
 
 
-def _stretch(times: list[int], last: int) -> tuple[int, int]:
+def _stretch(times: list[int], last: int, most: int) -> tuple[int, int]:
     """The first and last step to draw."""
-    if last <= MOST_STEPS:
+    if last <= most:
         return 0, last
     ordered = np.sort(np.asarray(times or [0]))
-    begins = np.minimum(ordered, last - MOST_STEPS)
-    held = np.searchsorted(ordered, begins + MOST_STEPS, "right") - np.searchsorted(ordered, begins, "left")
+    begins = np.minimum(ordered, last - most)
+    held = np.searchsorted(ordered, begins + most, "right") - np.searchsorted(ordered, begins, "left")
     start = int(begins[held.argmax()])
-    return start, start + MOST_STEPS
+    return start, start + most
 
 
 def outcome(status: str, missed: bool) -> str:

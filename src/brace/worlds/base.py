@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from brace.context import Segment
+from brace.errors import MissingExtraError
 from brace.plan import Plan, SkillSet
+
+Frame = NDArray[np.uint8]
+"""Height × width × RGB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,69 +36,99 @@ class Events:
     """The goal is no longer the one the current plan was asked for."""
 
 
-class World(Protocol):
-    """One episode at a time: `reset`, then in each step `observe`, `events`, perhaps `apply`, and `step`."""
+@dataclass(frozen=True, slots=True)
+class WorldInfo:
+    """What a world is, for those who choose one. Known without its simulator."""
 
-    @property
-    def id(self) -> str:
-        """Name and version: a change of text or rules is a new version."""
-        ...
+    summary: str
+    stands_for: str = ""
+    """The row of the paper it measures for real."""
+    real: bool = False
+    """A third-party simulator with physics or rules of its own."""
+    extra: str | None = None
+    """What to install: `pip install 'brace-replan[extra]'`."""
+    modules: tuple[str, ...] = ()
+    """What must be importable."""
 
-    @property
-    def dt(self) -> float:
-        """Seconds of world time in one step."""
-        ...
 
-    @property
-    def max_steps(self) -> int:
-        """An episode that is not finished by then has failed."""
-        ...
+class World(ABC):
+    """One episode at a time: `reset`, then in each step `observe`, `events`, perhaps `apply`, and `step`.
 
-    @property
-    def skills(self) -> SkillSet:
-        """What a plan may say."""
-        ...
+    Several agents share one world, one context and one plan.
+    """
 
+    info: ClassVar[WorldInfo] = WorldInfo("")
+    id: str
+    """Name and version: a change of text or rules is a new version."""
+    dt: float
+    """Seconds of world time in one step."""
+    max_steps: int
+    """An episode that is not finished by then has failed."""
+    skills: SkillSet
+    """What a plan may say, and to how many agents."""
+    names: Mapping[str, tuple[str, ...]] = {}
+    """For each argument of kind `name`: all names it can take, in any episode."""
+
+    @abstractmethod
     def reset(self, seed: int) -> None:
         """Begin an episode. The same seed, plans and times give the same episode."""
-        ...
 
+    @abstractmethod
     def observe(self) -> list[Segment]:
         """What is new since the last call, as text a planner can use."""
-        ...
 
-    def events(self) -> Events:
-        """What the last step brought."""
-        ...
-
-    def apply(self, plan: Plan) -> str | None:
-        """Take the plan as the current one, or say why not."""
-        ...
-
-    def rest(self) -> Plan:
-        """What is left to execute of the current plan."""
-        ...
-
-    def stop(self) -> None:
-        """Drop the plan and stand still safely."""
-        ...
-
-    def suppressed(self, reason: str) -> None:
-        """Told that a trigger was not honoured. Most worlds do not care."""
-        ...
-
+    @abstractmethod
     def step(self, *, hold: bool) -> None:
         """Let `dt` pass: executing the plan, or holding still while the planner thinks."""
-        ...
+
+    @abstractmethod
+    def apply(self, plan: Plan) -> str | None:
+        """Take the plan as the current one, or say why not."""
+
+    @abstractmethod
+    def rest(self) -> Plan:
+        """What is left to execute of the current plan."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Drop the plan and stand still safely."""
+
+    @abstractmethod
+    def success(self) -> bool:
+        """The goal is reached."""
 
     def finished(self) -> bool:
         """Nothing more can happen in this episode."""
-        ...
+        return self.success()
 
-    def success(self) -> bool:
-        """The goal is reached."""
-        ...
+    def events(self) -> Events:
+        """What the last step brought."""
+        return Events()
 
     def figures(self) -> dict[str, float]:
         """Numbers of this episode for the tables: collisions, path length, …"""
-        ...
+        return {}
+
+    def suppressed(self, reason: str) -> None:  # noqa: B027 - most worlds do not care
+        """Told that a trigger was not honoured."""
+
+    def default_plan(self) -> Plan:
+        """What one would do knowing only the world's usual layout: the plan of the open-loop baseline."""
+        return Plan()
+
+    def frame(self) -> Frame | None:
+        """A picture of the world now, height × width × RGB; None if it cannot be drawn."""
+        return None
+
+    def close(self) -> None:  # noqa: B027 - most worlds hold nothing
+        """Give back what the simulator holds."""
+
+
+def need_simulator(module: str, info: WorldInfo, name: str) -> Any:
+    """Import a simulator, or say which extra brings it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"world {name!r} ({error.name} is not installed)", info.extra or ""
+        ) from error

@@ -11,11 +11,13 @@ count. Everything else is the same, so the difference between them is the artefa
 from __future__ import annotations
 
 import random
+from types import MappingProxyType
 
 from brace.context import Segment
-from brace.plan import Arg, Plan, Skill, SkillSet
+from brace.plan import Arg, Plan, Skill, SkillCall, SkillSet
 from brace.registry import worlds
-from brace.worlds.base import Events
+from brace.worlds.base import Events, World, WorldInfo
+from brace.worlds.following import check_plan
 
 GOAL = 0.05
 STALL = 0.005
@@ -44,12 +46,16 @@ SKILLS = SkillSet(
 )
 
 
-class ProxyWorld:
+class ProxyWorld(World):
     """A distance to close, conflicts that block it, and plans of varying quality."""
 
+    info = WorldInfo(
+        "a distance to close and conflicts in the way", "the controller sweep (simulated there too)"
+    )
     dt = 0.05
     max_steps = 250
     skills = SKILLS
+    names = MappingProxyType({"mode": ("full", "pruned")})
 
     def __init__(self, *, corrected: bool) -> None:
         self.id = "proxy-v2" if corrected else "proxy-v1"
@@ -65,6 +71,7 @@ class ProxyWorld:
         self._conflict = 0
         self._stuck = 0
         self._step = 0
+        self._told = -1
         self._events = Events()
         self._word = "start"
         self._plan = Plan()
@@ -73,6 +80,9 @@ class ProxyWorld:
 
     def observe(self) -> list[Segment]:
         """About 900 tokens (template included) at the start, then one line of ten tokens a step."""
+        if self._told == self._step:
+            return []
+        self._told = self._step
         news = background() if self._step == 0 else []
         gap, since = round(self._distance * 1e4), round((self._at_plan - self._distance) * 1e4)
         news.append(Segment("action", f"gap {gap} since {since} {self._word}", self._step))
@@ -84,6 +94,9 @@ class ProxyWorld:
 
     def apply(self, plan: Plan) -> str | None:
         """Only `advance`, with or without `clear` before it, makes sense here."""
+        problem = check_plan(plan, self.skills, self.names)
+        if problem is not None:
+            return problem
         calls = plan.of(0)
         if not calls or calls[-1].skill != "advance" or any(call.skill != "clear" for call in calls[:-1]):
             return "a plan is advance(…), or clear(); advance(…)"
@@ -104,6 +117,10 @@ class ProxyWorld:
         """Stand still until the next plan."""
         self._plan = Plan()
         self._quality = 0.0
+
+    def default_plan(self) -> Plan:
+        """Go on, at the speed of a perfect plan."""
+        return Plan(((0, (SkillCall("advance", ("full", "20", "0", "0", "1.0")),)),))
 
     def suppressed(self, reason: str) -> None:
         """The authors let a plan go stale when a trigger is ignored."""
@@ -181,12 +198,16 @@ def background() -> list[Segment]:
 
 
 @worlds.register("proxy-v1")
-def proxy_v1() -> ProxyWorld:
+class ProxyV1(ProxyWorld):
     """As the authors coded it, livelock included."""
-    return ProxyWorld(corrected=False)
+
+    def __init__(self) -> None:
+        super().__init__(corrected=False)
 
 
 @worlds.register("proxy-v2")
-def proxy_v2() -> ProxyWorld:
+class ProxyV2(ProxyWorld):
     """Without the livelock."""
-    return ProxyWorld(corrected=True)
+
+    def __init__(self) -> None:
+        super().__init__(corrected=True)
