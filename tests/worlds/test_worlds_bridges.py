@@ -44,8 +44,7 @@ def test_a_plan_moves_a_gymnasium_environment() -> None:
     world = lake()
     assert texts(world.observe(), "observation") == ["at cell 0"]
     assert world.apply(parse("goto(2); stay()", SKILLS)) is None
-    for _ in range(2):
-        world.step(hold=False)
+    world.step(hold=False)
     assert world.rest() == parse("goto(2); stay()", SKILLS)
     world.step(hold=False)
     news = world.observe()

@@ -77,6 +77,7 @@ class PettingZooWorld(SkillWorld):
         self.id, self.dt, self.max_steps, self.skills, self.names = id, dt, max_steps, skills, names or {}
         self._env, self._task, self._act, self._idle, self._describe = env, task, act, idle, describe
         self._succeeded = succeeded
+        self._next: dict[int, Any] = {}
         self._agents = list(env.possible_agents)
         self.reset(0)
 
@@ -88,6 +89,7 @@ class PettingZooWorld(SkillWorld):
         self._over = self._won = False
         self._return = 0.0
         self._events = Events()
+        self._ended: list[Ended] = []
         self._news = [Segment("task", self._task)]
         self._tell()
 
@@ -105,18 +107,23 @@ class PettingZooWorld(SkillWorld):
         if self._over:
             return
         self._t += 1
-        failed = succeeded = False
-        actions = {}
-        for index, agent in enumerate(self._agents):
-            if agent not in self._seen:
-                continue
-            action, ended = (self._idle, None) if hold else self._next_action(index, agent)
-            actions[agent] = action
-            if ended is not None:
-                failed |= bool(ended.why)
-                succeeded |= not ended.why
+        self._ended = []
+        actions = {
+            agent: self._idle if hold else self._action(index, agent)
+            for index, agent in enumerate(self._agents)
+            if agent in self._seen
+        }
         self._seen, rewards, terminated, truncated, self._infos = self._env.step(actions)
-        self._events = Events(failed=failed, succeeded=succeeded)
+        # Looked at again at once: a skill that has just reached its end must not cost an idle step.
+        self._next = {
+            index: self._choose(index, agent)
+            for index, agent in enumerate(self._agents)
+            if agent in self._seen and not hold
+        }
+        self._events = Events(
+            failed=any(ended.why for ended in self._ended),
+            succeeded=any(not ended.why for ended in self._ended),
+        )
         self._return += sum(map(float, rewards.values()))
         self._over = all(terminated.get(agent) or truncated.get(agent) for agent in actions)
         if self._succeeded is not None:
@@ -125,21 +132,27 @@ class PettingZooWorld(SkillWorld):
             self._won = any(reward > 0 for reward in rewards.values())
         self._tell()
 
-    def _next_action(self, index: int, agent: Any) -> tuple[Any, Ended | None]:
+    def taken(self) -> None:
+        """What was chosen under the old plan no longer counts."""
+        self._next = {}
+
+    def _action(self, index: int, agent: Any) -> Any:
+        return self._next[index] if index in self._next else self._choose(index, agent)
+
+    def _choose(self, index: int, agent: Any) -> Any:
         """The agent's action. A skill that is over takes no time: the next one acts in the same step."""
-        last: Ended | None = None
         while (call := self.current(index)) is not None:
             answer = self._act(call, self._seen[agent])
             if not isinstance(answer, Ended):
-                return answer, last
-            last = answer
+                return answer
+            self._ended.append(answer)
             if answer.why:
                 self.give_up(index)
                 self._news.append(Segment("failure", f"{call}: {answer.why}", self._t, index))
                 break
             self.finish(index)
             self._news.append(Segment("action", f"{call} done", self._t, index))
-        return self._idle, last
+        return self._idle
 
     def _tell(self) -> None:
         for index, agent in enumerate(self._agents):
