@@ -81,7 +81,7 @@ def byte_level_bpe() -> Backend:
 
 TOKENIZERS: dict[str, Tokenizer] = {"words": WordTokenizer(), "bpe": HfTokenizer(byte_level_bpe(), "bpe")}
 # The one that needs a model is tested beside the other compressors.
-NAMES = [name for name in compressors.names() if name != "erecap"]
+NAMES = [name for name in compressors.names() if name not in ("erecap", "in-model")]
 GRANULAR = [n for n in NAMES if "granularity" in inspect.signature(compressors.get(n)).parameters]
 CUTTING = [(name, grain) for name in GRANULAR for grain in ("token", "segment")] + [
     (name, "") for name in NAMES if name not in GRANULAR and name != "none"

@@ -37,7 +37,7 @@ def byte_level_bpe() -> Backend:
 
 TOKENIZERS: dict[str, Tokenizer] = {"words": WordTokenizer(), "bpe": HfTokenizer(byte_level_bpe(), "bpe")}
 # The one that needs a model has a file of its own: hundreds of random contexts would take minutes.
-ALL = [name for name in compressors.names() if name != "erecap"]
+ALL = [name for name in compressors.names() if name not in ("erecap", "in-model")]
 GRANULAR = [name for name in ALL if "granularity" in inspect.signature(compressors.get(name)).parameters]
 CASES = [(name, grain) for name in GRANULAR for grain in ("token", "segment")] + [
     (name, "") for name in ALL if name not in GRANULAR and name != "none"

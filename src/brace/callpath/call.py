@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from brace.callpath.compress.base import Compressor, CompressRequest
+from brace.callpath.compress.in_model import InModel
 from brace.callpath.deadline import Deadline
 from brace.callpath.phases import PhaseClock
 from brace.callpath.pool import Answer, PlannerPool
@@ -15,7 +16,7 @@ from brace.context import Line, PromptTemplate, Segment
 from brace.errors import ConfigError, LimitExceededError
 from brace.ledger.records import Phase, Status
 from brace.plan import Plan, PlanSyntaxError, SkillSet, parse, parse_partial
-from brace.planners.base import Prompt
+from brace.planners.base import LineSpan, Prompt, Usage
 
 Ask = Callable[[Prompt, Deadline], Answer]
 
@@ -52,6 +53,9 @@ class TokenCounts:
     out: int = 0
     slack: int = 0
     floor_overrun: int = 0
+    read: int = 0
+    cached: int = 0
+    kept_mean: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,7 @@ class CallResult:
     latency_ms: float
     error: str = ""
     cold: bool = False
+    note: str = ""
 
 
 class CallPath:
@@ -85,6 +90,12 @@ class CallPath:
         self.skills = skills
         self._allow_floor_overrun = allow_floor_overrun
         self._tokenizer = pool.planner.tokenizer
+        for name, mode in modes.items():
+            if isinstance(mode.compressor, InModel) and not getattr(pool.planner, "prunes", False):
+                raise ConfigError(
+                    f"modes.{name}.compress = 'in-model': planner {pool.planner.name!r} does not prune in its "
+                    "layers; choose a compressor that cuts the text, or a local planner"
+                )
         self._template_tokens = {
             name: self._tokenizer.count(mode.template.render([])) for name, mode in modes.items()
         }
@@ -125,9 +136,15 @@ class CallPath:
         self, request: CallRequest, tokens: TokenCounts, clock: PhaseClock
     ) -> tuple[Prompt, TokenCounts]:
         mode = self.modes[request.mode]
+        in_model = isinstance(mode.compressor, InModel) and request.budget is not None
         with clock.phase("context_compress") as note:
-            lines, text, after = self._compress(request, mode, tokens)
+            whole = replace(request, budget=None) if in_model else request
+            lines, text, after = self._compress(whole, mode, tokens)
             note.tokens = after
+        if in_model:
+            spans = _line_spans(mode.template, lines)
+            prompt = Prompt(text, after, after, request.mode, mode.compressor.name, request.budget, spans)
+            return prompt, replace(tokens, after=after)
         if mode.retriever is not None:
             with clock.phase("retrieve") as note:
                 text, after = self._retrieve(request, mode, mode.retriever, lines, after)
@@ -139,7 +156,8 @@ class CallPath:
                 raise AssertionError(f"{after} tokens in a call with a budget of {request.budget}")
             slack = request.budget - after if not overrun and tokens.context_in > request.budget else 0
         counts = replace(tokens, after=after, slack=slack, floor_overrun=overrun)
-        return Prompt(text, after, tokens.context_in, request.mode, mode.compressor.name), counts
+        spans = _line_spans(mode.template, lines)
+        return Prompt(text, after, tokens.context_in, request.mode, mode.compressor.name, None, spans), counts
 
     def _compress(self, request: CallRequest, mode: Mode, tokens: TokenCounts) -> tuple[list[Line], str, int]:
         """The surviving lines, the prompt, and its tokens.
@@ -224,10 +242,33 @@ class CallPath:
             status, plan, problem = read_plan(answer, self.skills)
             error = error or problem
         out = self._tokenizer.count(answer.text) if answer.text else 0
+        usage = answer.usage or Usage()
+        tokens = _used(replace(tokens, out=out), usage, request, self.modes[request.mode])
         return CallResult(
-            status, plan, answer.text, replace(tokens, out=out), tuple(clock.phases),
-            request.deadline.elapsed_ms(), error, answer.cold,
+            status, plan, answer.text, tokens, tuple(clock.phases),
+            request.deadline.elapsed_ms(), error, answer.cold, usage.note,
         )  # fmt: skip
+
+
+def _line_spans(template: PromptTemplate, lines: Sequence[Line]) -> tuple[LineSpan, ...]:
+    spans, at = [], len(template.head)
+    for line in lines:
+        spans.append(LineSpan(at, at + len(line.text), line.floor))
+        at += len(line.text)
+    return tuple(spans)
+
+
+def _used(tokens: TokenCounts, usage: Usage, request: CallRequest, mode: Mode) -> TokenCounts:
+    """The counts with what the planner says of its own work. A text planner works on all it is given."""
+    after = tokens.after if usage.kept_last is None else usage.kept_last
+    if isinstance(mode.compressor, InModel) and request.budget is not None and after > request.budget:
+        if usage.kept_last is not None:
+            raise AssertionError(f"{after} tokens in the last layer, with a budget of {request.budget}")
+        # Cut before it had pruned: nothing was worked on to the end.
+        after = 0
+    read = tokens.after if usage.tokens_read is None else usage.tokens_read
+    mean = float(after) if usage.kept_mean is None else usage.kept_mean
+    return replace(tokens, after=after, read=read, cached=usage.tokens_cached, kept_mean=mean)
 
 
 def read_plan(answer: Answer, skills: SkillSet | None) -> tuple[Status, Plan, str]:

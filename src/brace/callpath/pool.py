@@ -11,7 +11,7 @@ from typing import Literal
 
 from brace.callpath.deadline import Deadline
 from brace.errors import BraceError
-from brace.planners.base import Planner, Prompt
+from brace.planners.base import Planner, Prompt, Usage
 
 HUNG_AFTER_S = 0.25
 """A cancelled planner that has not returned after this long is given up, and its place filled anew."""
@@ -34,6 +34,7 @@ class Answer:
     """From the first piece to the last."""
     error: str = ""
     cold: bool = False
+    usage: Usage | None = None
 
 
 class PlannerPool:
@@ -129,6 +130,7 @@ class _Job:
     first: float | None = None
     last: float | None = None
     pieces: list[str] = field(default_factory=list)
+    usage: Usage | None = None
     error: str = ""
     abandoned: float | None = None
 
@@ -138,6 +140,9 @@ class _Job:
             self.started = time.perf_counter()
             try:
                 for piece in planner.stream(self.prompt, self.deadline):
+                    if isinstance(piece, Usage):
+                        self.usage = piece
+                        continue
                     if not isinstance(piece, str):
                         raise TypeError(f"the planner gave {type(piece).__name__} where text was expected")
                     self.last = time.perf_counter()
@@ -178,6 +183,7 @@ class _Job:
             decode_ms=max(0.0, end - first) * 1e3,
             error=self.error,
             cold=self.cold,
+            usage=self.usage,
         )
 
     def abandoned_for_s(self) -> float:

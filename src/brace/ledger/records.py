@@ -106,6 +106,8 @@ class Call(msgspec.Struct, frozen=True, tag="call", omit_defaults=True, kw_only=
     """What entered the planner's first layer."""
     kept_mean: float = 0.0
     """Tokens worked on, mean over the planner's layers."""
+    tokens_cached: int = 0
+    """Of the prompt, kept from an earlier call and not read again."""
     tokens_out: int = 0
     slack: int = 0
     """Budget left unused although the context was cut."""
@@ -119,6 +121,8 @@ class Call(msgspec.Struct, frozen=True, tag="call", omit_defaults=True, kw_only=
     plan: str = ""
     """The accepted plan in normal form."""
     error: str = ""
+    note: str = ""
+    """What the planner has to say about the call: a server that counts differently, say."""
 
 
 class Episode(msgspec.Struct, frozen=True, tag="episode", omit_defaults=True, kw_only=True):

@@ -8,11 +8,12 @@ from typing import Protocol
 
 from brace.callpath import Answer, CallPath, CallRequest, CallResult, Deadline, PhaseClock
 from brace.callpath.call import TokenCounts
+from brace.callpath.compress import InModel
 from brace.callpath.pool import AnswerStatus
 from brace.errors import BraceError
 from brace.ledger.records import Call, LatencyKind, Phase, Status
 from brace.plan import Plan
-from brace.planners.base import Prompt
+from brace.planners.base import Prompt, Usage
 
 CallKey = tuple[int, int]
 """(episode, number of the call within it)."""
@@ -92,7 +93,13 @@ class ReplayClock:
             )
 
         def answer(prompt: Prompt, deadline: Deadline) -> Answer:
-            return Answer(recorded.output, _ANSWERS.get(recorded.status, "done"), error=recorded.error)
+            usage = None
+            if recorded.compressor == InModel.name:
+                usage = Usage(
+                    recorded.tokens_read, recorded.tokens_cached, recorded.tokens_after, recorded.kept_mean
+                )
+            status = _ANSWERS.get(recorded.status, "done")
+            return Answer(recorded.output, status, error=recorded.error, usage=usage)
 
         result = path.run(replace(request, deadline=Deadline(None)), phases, answer)
         self._compare(recorded, request, result.tokens, key)

@@ -200,14 +200,14 @@ class LoopCore(Generic[S]):
                 status=status, missed=missed, fallback=fallback, changed=changed, cold=result.cold,
                 kind=kind, latency_ms=result.latency_ms, wait_ms=wait_ms,
                 tokens_template=tokens.template, tokens_in=tokens.context_in, tokens_after=tokens.after,
-                # A planner that gets text reads all of it in every layer.
-                tokens_read=tokens.after, kept_mean=float(tokens.after),
+                tokens_read=tokens.read, kept_mean=tokens.kept_mean, tokens_cached=tokens.cached,
                 tokens_out=tokens.out, slack=tokens.slack, floor_overrun=tokens.floor_overrun,
                 counted_by=self.buffer.tokenizer.name,
                 phases=tuple(call.phases.phases),
                 output=result.output,
                 plan=plan_text,
                 error=error,
+                note=result.note,
             )
         )  # fmt: skip
         return CallOutcome(self.t, changed, result.latency_ms, missed)

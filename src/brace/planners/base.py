@@ -20,6 +20,37 @@ class Prompt:
     """What it would have been uncut."""
     mode: str
     compressor: str
+    budget: int | None = None
+    """For a planner that prunes in its own layers: the most tokens that may be left in the last one. Text that
+    was cut already comes without."""
+    lines: tuple[LineSpan, ...] = ()
+    """Where the context's lines lie in the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineSpan:
+    """One line of the context within a prompt's text."""
+
+    start: int
+    end: int
+    floor: bool
+    """It may never be cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a planner says about its own work, given among the pieces of its text (the last one counts)."""
+
+    tokens_read: int | None = None
+    """What went through the first layer in this call."""
+    tokens_cached: int = 0
+    """Of the prompt, not read again."""
+    kept_last: int | None = None
+    """What survives the last pruning layer."""
+    kept_mean: float | None = None
+    """Mean over the layers."""
+    note: str = ""
+    """Something to be kept with the call: a server that counts differently, say."""
 
 
 class Limits(Protocol):
@@ -36,7 +67,11 @@ class Limits(Protocol):
 
 @runtime_checkable
 class Planner(Protocol):
-    """Writes plans. `stream` runs in a worker thread and should look at `limits` between pieces."""
+    """Writes plans. `stream` runs in a worker thread and should look at `limits` between pieces.
+
+    A planner with `prunes = True` honours `Prompt.budget` in its own layers. One with `bind(world)` is shown
+    the run's world (its `skills` and `names`) before the first call.
+    """
 
     @property
     def name(self) -> str:
@@ -48,6 +83,6 @@ class Planner(Protocol):
         """Budgets are counted in these tokens."""
         ...
 
-    def stream(self, prompt: Prompt, limits: Limits) -> Iterator[str]:
+    def stream(self, prompt: Prompt, limits: Limits) -> Iterator[str | Usage]:
         """Pieces of the plan's text. What came before the deadline is used if it parses."""
         ...

@@ -2,6 +2,7 @@
 
 from brace.callpath.compress.base import Compressor, CompressRequest, ScoringCompressor
 from brace.callpath.compress.erecap import Erecap
+from brace.callpath.compress.in_model import InModel
 from brace.callpath.compress.none import NoCompression
 from brace.callpath.compress.proxy_erecap import ProxyErecap
 from brace.callpath.compress.random import Random
@@ -12,6 +13,7 @@ __all__ = [
     "CompressRequest",
     "Compressor",
     "Erecap",
+    "InModel",
     "NoCompression",
     "ProxyErecap",
     "Random",
