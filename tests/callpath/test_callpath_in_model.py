@@ -1,4 +1,4 @@
-"""A planner that prunes in its own layers gets everything and the budget; the record has what it worked on."""
+"""A planner that prunes in its layers gets everything and the budget; the record says what it worked on."""
 
 from __future__ import annotations
 

@@ -1,7 +1,21 @@
 """Where plans act. Importing this registers our own worlds, not their simulators."""
 
+from brace.worlds.arms import HandoverWorld, LiftWorld, PegWorld
+from brace.worlds.babyai import BabyAIWorld
 from brace.worlds.base import Events, World, WorldInfo
+from brace.worlds.drones import DronesWorld
 from brace.worlds.following import SkillWorld
 from brace.worlds.proxy import ProxyWorld
 
-__all__ = ["Events", "ProxyWorld", "SkillWorld", "World", "WorldInfo"]
+__all__ = [
+    "BabyAIWorld",
+    "DronesWorld",
+    "Events",
+    "HandoverWorld",
+    "LiftWorld",
+    "PegWorld",
+    "ProxyWorld",
+    "SkillWorld",
+    "World",
+    "WorldInfo",
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -35,22 +36,35 @@ class _BrokenError(Exception):
 
 
 def check_world(make: Make, *, steps: int = 40, seeds: tuple[int, int] = (1, 2)) -> Iterator[Check]:
-    """Run a world through all rules. `make` builds a fresh one; each rule is tried on its own world."""
-    for rule, test in _RULES.items():
-        try:
-            world = make()
-            try:
-                note = test(_Trial(make, world, steps, seeds))
-            finally:
-                world.close()
-        except _BrokenError as broken:
-            yield Check(rule, False, str(broken))
-        except BraceError as error:
-            yield Check(rule, False, str(error))
-        except Exception as error:  # noqa: BLE001 - a stranger's world may raise anything, and that is a finding
-            yield Check(rule, False, f"raised {type(error).__name__}: {error}")
-        else:
-            yield Check(rule, None if note is not None else True, note or "")
+    """Run a world through all rules. `make` builds a fresh one; one world goes from rule to rule, for after a
+    reset nothing may be left of what was before, but one that has broken a rule is made anew.
+    """
+    with ExitStack() as open_worlds:
+        world: World | None = None
+        for rule, test in _RULES.items():
+            if world is None:
+                try:
+                    world = make()
+                except BraceError as error:
+                    yield Check(rule, False, str(error))
+                    return
+                open_worlds.callback(world.close)
+            result = _try(rule, test, _Trial(make, world, steps, seeds))
+            if result.passed is False:
+                world = None
+            yield result
+
+
+def _try(rule: str, test: Callable[[_Trial], str | None], trial: _Trial) -> Check:
+    try:
+        note = test(trial)
+    except _BrokenError as broken:
+        return Check(rule, False, str(broken))
+    except BraceError as error:
+        return Check(rule, False, str(error))
+    except Exception as error:  # noqa: BLE001 - a stranger's world may raise anything, and that is a finding
+        return Check(rule, False, f"raised {type(error).__name__}: {error}")
+    return Check(rule, None if note is not None else True, note or "")
 
 
 @dataclass(frozen=True, slots=True)

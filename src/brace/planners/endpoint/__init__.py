@@ -1,0 +1,1 @@
+"""What the planner `openai` is made of: the wire, the stream of events, grammars, and counting."""

@@ -1,0 +1,249 @@
+"""A language model on this machine as a planner, read and pruned by the E-RECAP engine.
+
+`transformers` takes any supported model from a folder; `embedded` is the same with the small model that comes
+with the package. Torch is needed only once one of them is made.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from brace.context import HfTokenizer, Tokenizer
+from brace.errors import ConfigError, suggestion
+from brace.plan import SkillSet
+from brace.planners.base import Limits, Prompt, Usage
+from brace.planners.prompt_tokens import PromptEncoder
+from brace.registry import planners, scorers
+
+if TYPE_CHECKING:
+    import torch
+
+    from brace.erecap import Reading
+    from brace.planners.constrained import PlanConstraint, Vocabulary
+
+EMBEDDED = Path(__file__).parent / "weights" / "embedded"
+PREDICTOR = "predictor.safetensors"
+_DTYPES = ("float32", "bfloat16", "float16")
+_POLL_S = 0.01
+
+
+@planners.register("transformers")
+class TransformersPlanner:
+    """Writes plans with a local decoder: greedily, within the plans' grammar, reading only what is new.
+
+    With a budget it prunes in its own layers; without one it works on all it is given.
+    """
+
+    prunes = True
+
+    def __init__(
+        self,
+        model: str,
+        scorer: str | Mapping[str, Any] | None = None,
+        granularity: Literal["token", "segment"] = "token",
+        max_new_tokens: int = 256,
+        dtype: str = "auto",
+        device: str = "auto",
+        constrain: bool = True,
+        reuse: bool = True,
+        chat: bool = True,
+    ) -> None:
+        """Load the model.
+
+        `model` is a folder or "smollm2". `scorer` ranks tokens for pruning: a name, or its `name` and
+        `options`; by default the folder's own predictor, else `attention`. `granularity` prunes single tokens
+        or whole lines. `constrain` lets the model write nothing but plans of the world it is bound to.
+        `reuse` keeps what was read for the next call. `chat` applies the tokenizer's chat template, if any.
+        """
+        if granularity not in ("token", "segment"):
+            raise ConfigError(f"planner option granularity = {granularity!r}: must be token or segment")
+        if max_new_tokens < 1:
+            raise ConfigError(f"planner option max_new_tokens = {max_new_tokens}: must be 1 or more")
+        from brace.erecap import Engine  # noqa: PLC0415 - an extra
+        from brace.planners.prompt_reading import PromptReader  # noqa: PLC0415 - needs it, too
+
+        self.name = f"transformers:{Path(model).name}"
+        decoder, self._hf_tokenizer = _load(model, dtype, device)
+        self._engine = Engine(decoder, _scorer(scorer, Path(model)))
+        self._reader = PromptReader(self._engine, reuse=reuse)
+        self._encoder = PromptEncoder(self._hf_tokenizer, chat)
+        self._tokenizer = HfTokenizer(self._hf_tokenizer, name=self.name)
+        self._end_tokens = _end_tokens(decoder, self._hf_tokenizer)
+        self._whole_lines = granularity == "segment"
+        self._max_new_tokens = max_new_tokens
+        self._vocabulary = self._make_vocabulary() if constrain else None
+        self._constraint: PlanConstraint | None = None
+        self._busy = threading.Lock()
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's own."""
+        return self._tokenizer
+
+    @property
+    def prompt_overhead(self) -> int:
+        """Tokens that every prompt gets on top of its text: a chat template's, a beginning-of-text token."""
+        return self._encoder.overhead
+
+    def bind(self, world: object) -> None:
+        """Take the skills and names of the world that plans are written for, and make their grammar."""
+        skills, names = getattr(world, "skills", None), getattr(world, "names", {})
+        if not isinstance(skills, SkillSet):
+            raise ConfigError(
+                f"planner {self.name!r} needs a world with skills; {type(world).__name__} has none"
+            )
+        if self._vocabulary is not None:
+            from brace.planners.constrained import PlanConstraint  # noqa: PLC0415 - an extra
+
+            self._constraint = PlanConstraint(self._vocabulary, skills, names)
+
+    def stream(self, prompt: Prompt, limits: Limits) -> Iterator[str | Usage]:
+        """The usage once the prompt is read, then the plan token by token."""
+        # One call at a time: a worker that was given up may still be within its last layer.
+        while not self._busy.acquire(timeout=_POLL_S):
+            if limits.expired():
+                return
+        try:
+            yield from self._plan(prompt, limits)
+        finally:
+            self._busy.release()
+
+    def _plan(self, prompt: Prompt, limits: Limits) -> Iterator[str | Usage]:
+        from brace.planners.prompt_reading import TimeUp  # noqa: PLC0415 - an extra
+
+        tokens = self._encoder.encode(prompt)
+        try:
+            reading = self._reader.read(tokens, prompt.budget, limits, whole_lines=self._whole_lines)
+        except TimeUp:
+            return
+        yield self._usage(reading)
+        yield from self._write(limits)
+
+    def _usage(self, reading: Reading) -> Usage:
+        unbound = self._vocabulary is not None and self._constraint is None
+        return Usage(
+            tokens_read=reading.tokens_read,
+            tokens_cached=reading.tokens_cached,
+            kept_last=reading.kept_last,
+            kept_mean=reading.kept_mean,
+            note="not constrained: the planner was bound to no world" if unbound else "",
+        )
+
+    def _write(self, limits: Limits) -> Iterator[str]:
+        """The likeliest token each time. Bytes of an unfinished character wait for the rest of it."""
+        import torch  # noqa: PLC0415 - an extra
+        from tokenizers.decoders import DecodeStream  # noqa: PLC0415
+
+        mask = self._constraint.begin() if self._constraint is not None else None
+        text = DecodeStream(skip_special_tokens=True)
+        context, backbone = self._reader.context, self._engine.backbone
+        written = torch.zeros((1, 0), dtype=torch.long, device=backbone.device)
+        for step in range(self._max_new_tokens):
+            if limits.expired():
+                return
+            if step:
+                if int(context.next_position[0]) >= backbone.max_positions:
+                    return
+                self._engine.extend(context, written[:, -1:])
+            logits = context.logits if mask is None else mask(written, context.logits)
+            token = logits.argmax(-1)
+            if int(token) in self._end_tokens:
+                return
+            piece = text.step(self._hf_tokenizer.backend_tokenizer, int(token))
+            if piece:
+                yield piece
+            written = torch.cat([written, token[:, None]], 1)
+
+    def _make_vocabulary(self) -> Vocabulary:
+        from brace.planners.constrained import Vocabulary  # noqa: PLC0415 - an extra
+
+        size = int(self._engine.backbone.config.vocab_size)
+        return Vocabulary(self._hf_tokenizer, size, self._end_tokens)
+
+
+@planners.register("embedded")
+class EmbeddedPlanner(TransformersPlanner):
+    """The small planner whose weights come with the package."""
+
+    def __init__(
+        self,
+        scorer: str | Mapping[str, Any] | None = None,
+        granularity: Literal["token", "segment"] = "token",
+        max_new_tokens: int = 256,
+        dtype: str = "auto",
+        device: str = "auto",
+        constrain: bool = True,
+        reuse: bool = True,
+    ) -> None:
+        """Load it; the options are those of `transformers`."""
+        missing = [
+            name
+            for name in ("config.json", "model.safetensors", "tokenizer.json")
+            if not (EMBEDDED / name).is_file()
+        ]
+        if missing:
+            raise ConfigError(
+                f"planner 'embedded': this installation has no weights ({', '.join(missing)} missing); make "
+                "them with `brace planner train`, or use planner 'transformers' with a model of your own"
+            )
+        super().__init__(
+            str(EMBEDDED), scorer, granularity, max_new_tokens, dtype, device, constrain, reuse, chat=False
+        )
+        self.name = "embedded"
+
+
+def _load(model: str, dtype: str, device: str) -> tuple[Any, Any]:
+    import torch  # noqa: PLC0415 - an extra
+
+    from brace.erecap.models import load_model  # noqa: PLC0415
+
+    if dtype not in ("auto", *_DTYPES):
+        raise ConfigError(f"planner option dtype = {dtype!r}{suggestion(dtype, ['auto', *_DTYPES])}")
+    where = _device(device)
+    if dtype == "auto":
+        dtype = "bfloat16" if where.type == "cuda" else "float32"
+    try:
+        decoder, tokenizer = load_model(model, getattr(torch, dtype))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the model at {model!r} cannot be loaded: {error}") from error
+    return decoder.to(where), tokenizer
+
+
+def _device(name: str) -> torch.device:
+    import torch  # noqa: PLC0415 - an extra
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"planner option device = {name!r}: {error}") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"planner option device = {name!r}: torch sees no GPU here; use auto or cpu")
+    return device
+
+
+def _scorer(given: str | Mapping[str, Any] | None, folder: Path) -> Any:
+    """As told, or the model's own predictor where there is one."""
+    if given is None:
+        own = folder / PREDICTOR
+        return (
+            scorers.create("predictor", {"path": str(own)}) if own.is_file() else scorers.create("attention")
+        )
+    part: dict[str, Any] = {"name": given} if isinstance(given, str) else dict(given)
+    name, options = part.pop("name", None), part.pop("options", None)
+    if not isinstance(name, str) or part:
+        raise ConfigError(f"planner option scorer = {given!r}: give a name, or {{name: …, options: {{…}}}}")
+    return scorers.create(name, options)
+
+
+def _end_tokens(decoder: Any, tokenizer: Any) -> tuple[int, ...]:
+    """All that end a text: some chat models have several, and name them in different places."""
+    found: set[int] = set()
+    for source in (tokenizer, decoder.config, decoder.generation_config):
+        named = getattr(source, "eos_token_id", None)
+        found.update([named] if isinstance(named, int) else named or ())
+    return tuple(sorted(found))

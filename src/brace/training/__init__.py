@@ -1,0 +1,1 @@
+"""What makes weights: the embedded planner's data and training."""

@@ -1,0 +1,137 @@
+"""From a log to a lesson: a prompt as a planner gets it, the perfect reader's plan, and questions about it.
+
+The text is varied so that nothing but reading it helps: numbers are shifted, names exchanged, lines dropped.
+The plan is read from the varied text by the world's own reader, so it is always right. The questions ("what
+was said last about …") teach looking things up many times for each long text.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from brace.plan import Plan
+from brace.training.logs import Log
+
+FOOT = "Plan:\n"
+QUESTION, ANSWER = "Last: ", " ="
+_COLOURS = ("red", "green", "blue", "purple", "yellow", "grey")
+_COLOUR = re.compile(r"\b(" + "|".join(_COLOURS) + r")\b")
+_NUMBERED = re.compile(r"\b(room|gate|layer) (\d)\b")
+_LONG_NUMBER = re.compile(r"(?<![\w\d])\d{2,4}(?![\w\d])")
+_BRACKET = re.compile(r"(\[\w+ \d+(?: a\d+)?\] )(.*)")
+_HIGHEST = {"room": 9, "gate": 8, "layer": 6}
+_QUESTIONS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What is read, and what is to be written after it."""
+
+    prompt: str
+    plan: str
+    questions: tuple[tuple[str, str], ...]
+    """The beginning of a line, and how the last line that begins so goes on."""
+
+
+Reader = Callable[[str], Plan]
+
+
+def make_lesson(log: Log, read: Reader, draw: random.Random, most_chars: int) -> Lesson:
+    """A lesson from a random moment of the log, of at most about so many characters."""
+    upto = draw.choice(log.asked) if log.asked and draw.random() < 0.6 else draw.randint(1, len(log.segments))
+    head_lines = sum(1 for segment in log.segments[:upto] if segment.kind in ("task", "goal", "safety"))
+    lines = log.lines(upto)
+    lines = _shortened(lines, head_lines, draw, most_chars - len(log.head))
+    text = _varied("".join(lines), draw)
+    prompt = log.head + text + FOOT
+    return Lesson(prompt, str(read(prompt)), tuple(_questions(text.splitlines(), draw)))
+
+
+def _shortened(lines: list[str], head: int, draw: random.Random, room: int) -> list[str]:
+    """Sometimes some lines are missing; of what is too long the older lines go, or a random part."""
+    body = lines[head:]
+    if draw.random() < 0.25:
+        keep = draw.uniform(0.3, 0.95)
+        body = [line for line in body if draw.random() < keep]
+    kept = lines[:head]
+    room -= sum(map(len, kept))
+    if sum(map(len, body)) > room:
+        if draw.random() < 0.5:
+            share = room / sum(map(len, body))
+            body = [line for line in body if draw.random() < share]
+        recent: list[str] = []
+        for line in reversed(body):
+            room -= len(line)
+            if room < 0:
+                break
+            recent.append(line)
+        body = recent[::-1]
+    return kept + body
+
+
+def _varied(text: str, draw: random.Random) -> str:
+    """Other colours, rooms, gates, layers and measures, the same throughout."""
+    if draw.random() < 0.5:
+        other = dict(zip(_COLOURS, draw.sample(_COLOURS, len(_COLOURS)), strict=True))
+        text = _COLOUR.sub(lambda found: other[found[1]], text)
+    if draw.random() < 0.5:
+        text = _renumbered(text, draw)
+    if draw.random() < 0.7:
+        text = _remeasured(text, draw)
+    return text
+
+
+def _renumbered(text: str, draw: random.Random) -> str:
+    tables = {}
+    for word, highest in _HIGHEST.items():
+        numbers = [str(number) for number in range(1, highest + 1)]
+        tables[word] = dict(zip(numbers, draw.sample(numbers, highest), strict=True))
+    return _NUMBERED.sub(lambda found: f"{found[1]} {tables[found[1]].get(found[2], found[2])}", text)
+
+
+def _remeasured(text: str, draw: random.Random) -> str:
+    """Numbers of two digits or more are measures: each is moved a little, on its own."""
+    spread = draw.choice((3, 30, 99))
+
+    def moved(found: re.Match[str]) -> str:
+        return str(max(10, int(found[0]) + draw.randint(-spread, spread)))
+
+    rows = []
+    for row in text.splitlines():
+        parts = _BRACKET.match(row)
+        rows.append(row if parts is None else parts[1] + _LONG_NUMBER.sub(moved, parts[2]))
+    return "\n".join(rows) + "\n"
+
+
+def _questions(lines: list[str], draw: random.Random) -> list[tuple[str, str]]:
+    """Random beginnings of lines, and how the last line with that beginning goes on."""
+    asked: dict[str, str] = {}
+    for _ in range(3 * _QUESTIONS):
+        if not lines or len(asked) >= _QUESTIONS:
+            break
+        parts = _BRACKET.match(draw.choice(lines))
+        if parts is None:
+            continue
+        words = parts[2].split(" ")
+        if len(words) < 2:
+            continue
+        # Without the step's number: that is what tells lines of one sort apart.
+        kind = re.sub(r" \d+", "", parts[1], count=1)
+        key = kind + " ".join(words[: draw.randint(1, min(4, len(words) - 1))])
+        if key not in asked:
+            asked[key] = ""
+    wanted = set(asked)
+    for line in reversed(lines):
+        if not wanted:
+            break
+        parts = _BRACKET.match(line)
+        if parts is None:
+            continue
+        plain = re.sub(r" \d+", "", parts[1], count=1) + parts[2]
+        for key in [key for key in wanted if plain.startswith(key + " ")]:
+            asked[key] = plain[len(key) :]
+            wanted.discard(key)
+    return [(key, rest) for key, rest in asked.items() if rest]

@@ -1,0 +1,196 @@
+"""robosuite behind a small face: two Panda arms under absolute pose control, no console output, no files."""
+
+from __future__ import annotations
+
+import copy
+import ctypes.util
+import importlib.metadata
+import logging
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from brace.errors import BraceError, ConfigError
+from brace.worlds.arms.geometry import Pose, Vector, vector_of
+from brace.worlds.base import WorldInfo, need_simulator
+
+if TYPE_CHECKING:
+    from brace.worlds.base import Frame
+
+OLDEST_MUJOCO, FIRST_UNFIT_MUJOCO = (3, 3), (3, 9)
+CONTROL_FREQUENCY = 20
+FRAME_WIDTH, FRAME_HEIGHT = 480, 360
+ROBOT = "Panda"
+
+_NO_PICTURE = (
+    "no picture can be drawn here ({error}): install libosmesa6 (software) or libegl1 (GPU) and set "
+    "MUJOCO_GL=osmesa or MUJOCO_GL=egl before the program starts; stepping works without"
+)
+
+
+def check_mujoco(version: str) -> None:
+    """Refuse a MuJoCo that this robosuite does not work with."""
+    parts = re.match(r"(\d+)\.(\d+)", version)
+    if parts is not None and OLDEST_MUJOCO <= (int(parts[1]), int(parts[2])) < FIRST_UNFIT_MUJOCO:
+        return
+    raise ConfigError(
+        f"mujoco {version} does not fit robosuite 1.5.2: it needs mujoco>=3.3,<3.9; "
+        "pip install 'mujoco>=3.3,<3.9'"
+    )
+
+
+def choose_gl() -> None:
+    """Name a headless renderer before MuJoCo is imported, which loads it at once and fails if it is absent.
+
+    What the user has set, and a machine with a screen, are left alone.
+    """
+    if "MUJOCO_GL" in os.environ or "DISPLAY" in os.environ or not sys.platform.startswith("linux"):
+        return
+    for name, library in (("osmesa", "OSMesa"), ("egl", "EGL")):
+        if ctypes.util.find_library(library) is not None:
+            os.environ["MUJOCO_GL"] = name
+            return
+    os.environ["MUJOCO_GL"] = "disable"
+
+
+def load_robosuite(info: WorldInfo, name: str) -> Any:
+    """Import robosuite quietly, or say what is wrong with it."""
+    try:
+        check_mujoco(importlib.metadata.version("mujoco"))
+    except importlib.metadata.PackageNotFoundError:
+        need_simulator("mujoco", info, name)
+    choose_gl()
+    log = logging.getLogger("robosuite_logs")
+    try:
+        need_simulator("mujoco", info, name)
+        # robosuite sets the level of its log while it is imported; a filter outlives that.
+        log.addFilter(_errors_only)
+        return need_simulator("robosuite", info, name)
+    except (AttributeError, RuntimeError, ImportError) as error:
+        chosen = os.environ.get("MUJOCO_GL", "")
+        raise BraceError(
+            f"world {name!r}: MuJoCo cannot load the renderer MUJOCO_GL={chosen!r} ({error}); unset it, or "
+            "install libosmesa6 (MUJOCO_GL=osmesa) or libegl1 (MUJOCO_GL=egl)"
+        ) from error
+
+
+def _errors_only(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.ERROR
+
+
+class Simulator:
+    """One robosuite environment with two opposed arms, reused over all episodes.
+
+    `model_seed` decides what robosuite draws when it builds its objects (the length of a hammer …).
+    """
+
+    def __init__(self, task: str, camera: str, info: WorldInfo, name: str, model_seed: int = 0) -> None:
+        robosuite = load_robosuite(info, name)
+        self.env: Any = robosuite.make(
+            task, robots=[ROBOT, ROBOT], env_configuration="opposed",
+            controller_configs=[_pose_control(robosuite), _pose_control(robosuite)],
+            has_renderer=False, has_offscreen_renderer=False, use_camera_obs=False, use_object_obs=False,
+            renderer="mujoco", control_freq=CONTROL_FREQUENCY, horizon=1, ignore_done=True,
+            # A soft reset takes 5 ms instead of seconds; all that is random is drawn by us.
+            hard_reset=False, seed=model_seed,
+        )  # fmt: skip
+        # What they compute in each of 25 substeps is read from the simulation directly where it is needed.
+        self.env._observables = {}
+        self._camera = camera
+        self._renderer: Any = None
+        self._owners = self._geom_owners()
+        self.has_fingers = bool(self.env.robots[0].gripper["right"].dof)
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Both arms at home, with a little noise in their joints."""
+        self.env.rng = rng
+        self.env.reset()
+
+    def settle(self) -> None:
+        """Let what was placed by hand take effect."""
+        self.env.sim.forward()
+
+    def pose(self, arm: int) -> Pose:
+        """Where an arm's grip is, by its own joints."""
+        controller = self.env.robots[arm].part_controllers["right"]
+        return Pose(np.array(controller.ref_pos), np.array(controller.ref_ori_mat))
+
+    def width(self, arm: int) -> float:
+        """How far the fingers are apart, in metres."""
+        fingers = self.env.sim.data.qpos[self.env.robots[arm]._ref_gripper_joint_pos_indexes["right"]]
+        return float(fingers[0] - fingers[1])
+
+    def step(self, commands: Sequence[tuple[Pose, float]]) -> None:
+        """One control step towards these poses; a grip of 1 closes the fingers, -1 opens them."""
+        action: list[float] = []
+        for pose, grip in commands:
+            action += [*pose.position, *vector_of(pose.rotation)]
+            if self.has_fingers:
+                action.append(grip)
+        self.env.step(np.array(action))
+
+    def body(self, number: int) -> Pose:
+        """A body's pose."""
+        data = self.env.sim.data
+        return Pose(np.array(data.body_xpos[number]), np.array(data.body_xmat[number]).reshape(3, 3))
+
+    def place(self, joint: str, position: Vector, quaternion: Vector) -> None:
+        """Put a free object somewhere, at rest."""
+        data = self.env.sim.data
+        data.set_joint_qpos(joint, np.concatenate([position, quaternion]))
+        data.set_joint_qvel(joint, np.zeros(6))
+        self.env.sim.forward()
+
+    def has_collision(self) -> bool:
+        """An arm touches the other arm or the table."""
+        data = self.env.sim.data._data
+        if data.ncon == 0:
+            return False
+        owners = self._owners[data.contact.geom]
+        first, second = owners.min(axis=1), owners.max(axis=1)
+        # 1 and 2 are the arms, 3 is the table, 0 is everything else.
+        return bool(np.any((first > 0) & (first != second)))
+
+    def _geom_owners(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        model = self.env.sim.model
+        owners = []
+        for geom in range(model.ngeom):
+            name = model.body_id2name(model.geom_bodyid[geom]) or ""
+            known = {"robot0": 1, "gripper0": 1, "robot1": 2, "gripper1": 2, "table": 3}
+            owners.append(known.get(name.split("_")[0], 0))
+        return np.array(owners)
+
+    def frame(self) -> Frame:
+        """The scene as its camera sees it; the renderer is made when the first picture is wanted."""
+        import mujoco
+
+        sim = self.env.sim
+        try:
+            if self._renderer is None:
+                self._renderer = mujoco.Renderer(sim.model._model, FRAME_HEIGHT, FRAME_WIDTH)
+            options = mujoco.MjvOption()
+            # Group 0 is what collides, group 1 what is meant to be seen.
+            options.geomgroup[0] = 0
+            self._renderer.update_scene(sim.data._data, camera=self._camera, scene_option=options)
+            picture: Frame = np.array(self._renderer.render(), dtype=np.uint8)
+        except (RuntimeError, ImportError, AttributeError, mujoco.FatalError) as error:
+            raise BraceError(_NO_PICTURE.format(error=error)) from error
+        return picture
+
+    def close(self) -> None:
+        """Give the renderer and the simulation back."""
+        if self._renderer is not None:
+            self._renderer.close()
+            self._renderer = None
+        self.env.close()
+
+
+def _pose_control(robosuite: Any) -> Any:
+    """Operational-space control of the grip's absolute pose in the world frame."""
+    config = copy.deepcopy(robosuite.load_composite_controller_config(controller=None, robot=ROBOT))
+    config["body_parts"]["right"] |= {"input_type": "absolute", "input_ref_frame": "world"}
+    return config

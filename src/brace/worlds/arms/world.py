@@ -1,0 +1,374 @@
+"""What the worlds with two arms share: execution of skills, the camera's and the arms' reports, and the bookkeeping."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+
+import numpy as np
+
+from brace.context import Segment
+from brace.context.segments import Kind
+from brace.errors import ConfigError
+from brace.plan import Plan, SkillCall
+from brace.worlds.arms.executor import Arm, Motion, SkillFailedError
+from brace.worlds.arms.geometry import Vector
+from brace.worlds.arms.simulator import CONTROL_FREQUENCY, Simulator
+from brace.worlds.base import Events, WorldInfo
+from brace.worlds.following import SkillWorld
+
+if TYPE_CHECKING:
+    from brace.worlds.base import Frame
+
+Difficulty = Literal["easy", "normal", "hard"]
+Disturbance = Literal["none", "normal", "strong"]
+Sighting = tuple[int, int, int, int]
+"""A place in millimetres and an angle in degrees."""
+
+ARMS = (0, 1)
+REPORT_STEPS = 10
+"""The camera and the arms report at least this often."""
+SOONEST_STEPS = 3
+"""A moving thing is not reported more often than this."""
+MOVED_MM, TURNED_DEGREES = 6, 5
+"""A thing that moved less has not moved, as far as the camera can tell."""
+SUCCESS_STEPS = 10
+"""The goal must last this long: half a second."""
+IDLE_STEPS = 20
+"""An arm that stands idle this long after a failure is stuck."""
+SYNC_STEPS = 200
+"""So long an arm waits for the other."""
+WAIT_STEPS = 10
+_ENDED = object()
+"""What a motion that has ended gives instead of a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """Something the operator says once, and what it changes."""
+
+    step: int
+    text: str
+    effect: Callable[[], None]
+
+
+def check_options(name: str, difficulty: str, disturbance: str) -> None:
+    """Refuse unknown levels, naming the known ones."""
+    for key, value, known in (
+        ("difficulty", difficulty, get_args(Difficulty)),
+        ("disturbance", disturbance, get_args(Disturbance)),
+    ):
+        if value not in known:
+            raise ConfigError(f"world {name!r}: {key} = {value!r}; choose one of {', '.join(known)}")
+
+
+def arms_info(summary: str, row: str) -> WorldInfo:
+    """What all worlds of this folder have in common."""
+    return WorldInfo(
+        summary, f"manipulation: {row} (robosuite)", real=True, extra="arms", modules=("robosuite", "mujoco")
+    )
+
+
+class ArmsWorld(SkillWorld):
+    """Two Panda arms, numbered 0 and 1, face each other over a table.
+
+    A concrete world says what is placed where, what its skills do, what the camera sees, what the operator
+    announces, and when the task is done.
+    """
+
+    dt = 1.0 / CONTROL_FREQUENCY
+    period: ClassVar[int] = 180
+    """After so many degrees what the camera reports looks the same again."""
+
+    def __init__(self, simulator: Simulator, disturbance: Disturbance) -> None:
+        super().__init__()
+        self.disturbance = disturbance
+        self.simulator = simulator
+        self.arms = (Arm(0, simulator), Arm(1, simulator))
+        self._clear(0)
+
+    # What a concrete world adds.
+
+    @abstractmethod
+    def place(self) -> None:
+        """Draw and set what this episode begins with."""
+
+    @abstractmethod
+    def briefing(self) -> list[Segment]:
+        """Task, goal and safety lines."""
+
+    @abstractmethod
+    def motion(self, arm: Arm, call: SkillCall) -> Motion:
+        """What a skill makes an arm do."""
+
+    @abstractmethod
+    def sightings(self) -> dict[str, Sighting]:
+        """What the camera can see now, by name."""
+
+    @abstractmethod
+    def contradicts(self, name: str, seen: Sighting) -> bool:
+        """Whether what is left of the plan relies on something else than what is now seen of this."""
+
+    @abstractmethod
+    def disturb(self) -> None:
+        """What the surroundings do in this step."""
+
+    @abstractmethod
+    def reached(self) -> bool:
+        """Whether the goal holds at this moment."""
+
+    def lost(self, arm: Arm) -> None:
+        """An arm lost what it held; its failure has been reported."""
+
+    # The contract.
+
+    def reset(self, seed: int) -> None:
+        """Begin an episode: arms at home, things placed, the operator's announcements drawn."""
+        self._clear(seed)
+        self.simulator.reset(self.stream(0))
+        self.place()
+        for arm in self.arms:
+            arm.reset()
+        self.news += self.briefing()
+        self._announce()
+        self._quiet()
+        self._look()
+        self._report_arms()
+
+    def _clear(self, seed: int) -> None:
+        self._plan, self._done = Plan(), {}
+        self.seed = seed
+        self.now = 0
+        self.news: list[Segment] = []
+        self.announcements: list[Announcement] = []
+        self._noise = self.stream(1)
+        self._running: list[tuple[SkillCall, Motion] | None] = [None, None]
+        self._reflexes: list[Motion | None] = [None, None]
+        self._seen: dict[str, Sighting] = {}
+        self._seen_at: dict[str, int] = {}
+        self._states = ["", ""]
+        self._states_at = [0, 0]
+        self._idle = [0, 0]
+        self._after_failure = [False, False]
+        self._held_for = 0
+        self._counts = dict.fromkeys(("drops", "bumps", "refusals", "collisions"), 0)
+        self._path = 0.0
+        self._quiet()
+
+    def _quiet(self) -> None:
+        self._failed = self._succeeded = self._goal_changed = False
+        self._divergence = 0.0
+
+    def stream(self, number: int) -> np.random.Generator:
+        """Random numbers of their own, so that no draw depends on what the plan does."""
+        return np.random.default_rng([self.seed, number])
+
+    def observe(self) -> list[Segment]:
+        """The lines written since the last call."""
+        news, self.news = self.news, []
+        return news
+
+    def events(self) -> Events:
+        """What the last step brought."""
+        stuck = any(
+            after and idle >= IDLE_STEPS for after, idle in zip(self._after_failure, self._idle, strict=True)
+        )
+        return Events(
+            failed=self._failed, succeeded=self._succeeded, deadlock=stuck,
+            divergence=self._divergence, goal_changed=self._goal_changed,
+        )  # fmt: skip
+
+    def apply(self, plan: Plan) -> str | None:
+        """Take a plan or refuse it; either is written down."""
+        problem = super().apply(plan)
+        if problem is None:
+            self.tell("plan", str(plan))
+        else:
+            self._counts["refusals"] += 1
+            self.tell("failure", f"plan refused: {problem}")
+        return problem
+
+    def taken(self) -> None:
+        """Arms stop for a new plan, but a skill that goes on in it is not interrupted."""
+        for arm in self.arms:
+            running, call = self._running[arm.number], self.current(arm.number)
+            if running is not None and running[0] != call:
+                self._running[arm.number] = None
+                arm.stop()
+            self._reflexes[arm.number] = None
+            self._idle[arm.number] = 0
+            self._after_failure[arm.number] = False
+
+    def stop(self) -> None:
+        """Drop the plan; what is held stays held."""
+        super().stop()
+
+    def step(self, *, hold: bool) -> None:
+        """Let 50 ms pass. While holding, the arms stand still, and all else goes on."""
+        self.now += 1
+        self._quiet()
+        self._announce()
+        self.disturb()
+        if not hold:
+            self._execute()
+        before = [arm.pose.position for arm in self.arms]
+        self.simulator.step([(arm.told, arm.grip) for arm in self.arms])
+        self._path += sum(
+            float(np.linalg.norm(arm.pose.position - old)) for arm, old in zip(self.arms, before, strict=True)
+        )
+        self._counts["collisions"] += self.simulator.has_collision()
+        self._feel()
+        self._look()
+        self._report_arms()
+        self._held_for = self._held_for + 1 if self.reached() else 0
+
+    def success(self) -> bool:
+        """The goal has held for half a second."""
+        return self._held_for >= SUCCESS_STEPS
+
+    def figures(self) -> dict[str, float]:
+        """Things dropped, bumped and refused; steps in which an arm touched the other or the table; way made."""
+        return {name: float(count) for name, count in self._counts.items()} | {"path_mm": self._path * 1e3}
+
+    def frame(self) -> Frame:
+        """What a camera in front of the table sees."""
+        return self.simulator.frame()
+
+    def close(self) -> None:
+        """Give the simulator back."""
+        self.simulator.close()
+
+    # The inside.
+
+    def tell(self, kind: Kind, text: str, agent: int | None = None) -> None:
+        """Write a line."""
+        self.news.append(Segment(kind, text, self.now, agent))
+
+    def fail(self, arm: Arm, why: str) -> None:
+        """An arm's skill failed: drop the rest of its line and say why."""
+        call = self.current(arm.number)
+        self._running[arm.number] = self._reflexes[arm.number] = None
+        self.give_up(arm.number)
+        self._after_failure[arm.number] = True
+        self._failed = True
+        self.tell("failure", f"{call.skill} failed: {why}" if call is not None else why, arm.number)
+
+    def dropped(self, arm: Arm, why: str) -> None:
+        """An arm lost what it held."""
+        self._counts["drops"] += 1
+        self.let_go(arm, why)
+
+    def let_go(self, arm: Arm, why: str) -> None:
+        """Open the fingers at once; the skill under way fails when the arm has backed off."""
+        arm.let_go()
+        call = self.current(arm.number)
+        if call is None:
+            self.fail(arm, why)
+        else:
+            self._running[arm.number] = None
+            self._reflexes[arm.number] = arm.back_off(why)
+
+    def bumped(self) -> None:
+        """The surroundings moved something."""
+        self._counts["bumps"] += 1
+
+    def goal_changed(self) -> None:
+        """The operator asks for something else than before."""
+        self._goal_changed = True
+
+    def diverged(self) -> None:
+        """What the plan relies on no longer holds."""
+        self._divergence = 1.0
+
+    def seen(self, name: str) -> Sighting | None:
+        """What the camera reported last of a thing."""
+        return self._seen.get(name)
+
+    def left(self, arm: int) -> tuple[SkillCall, ...]:
+        """What is left of an arm's line."""
+        return self.rest().of(arm)
+
+    def synchronise(self) -> Motion:
+        """Wait for the other arm; that both have come is noticed in `_execute`."""
+        for _ in range(SYNC_STEPS):
+            yield
+        raise SkillFailedError("the other arm did not come")
+
+    def wait(self) -> Motion:
+        """Half a second of nothing."""
+        for _ in range(WAIT_STEPS):
+            yield
+
+    def _announce(self) -> None:
+        for said in self.announcements:
+            if said.step == self.now:
+                said.effect()
+                if said.text:
+                    self.tell("message", said.text)
+
+    def _execute(self) -> None:
+        calls = [self.current(number) for number in ARMS]
+        met = self._reflexes == [None, None] and all(
+            call is not None and call.skill == "sync" for call in calls
+        )
+        for arm, call in zip(self.arms, calls, strict=True):
+            number = arm.number
+            if call is None:
+                self._idle[number] += 1
+                continue
+            self._idle[number] = 0
+            if self._running[number] is None:
+                self._running[number] = (call, self.motion(arm, call))
+            motion = self._reflexes[number] or self._running[number][1]
+            try:
+                if met or next(motion, _ENDED) is _ENDED:
+                    self._running[number] = None
+                    self.finish(number)
+                    self._succeeded = True
+                    self.tell("action", f"{call} done", number)
+            except SkillFailedError as error:
+                self.fail(arm, str(error))
+
+    def _feel(self) -> None:
+        for arm in self.arms:
+            if arm.holding and not arm.feels_something():
+                self.dropped(arm, "lost its grip")
+                self.lost(arm)
+
+    def _look(self) -> None:
+        for name, true in self.sightings().items():
+            old, age = self._seen.get(name), self.now - self._seen_at.get(name, 0)
+            moved = old is not None and differ(true, old, self.period)
+            if old is None or age >= REPORT_STEPS or (moved and age >= SOONEST_STEPS):
+                x, y, z = (value + int(shake) for value, shake in zip(true, self._noise.integers(-1, 2, 3)))
+                self._seen[name], self._seen_at[name] = (x, y, z, true[3]), self.now
+                self.tell("observation", f"{name} at {x} {y} {z} {self.angle_word} {true[3]}")
+                if moved and self.contradicts(name, true):
+                    self.diverged()
+
+    angle_word: ClassVar[str] = "yaw"
+    """How the angle of a sighting is called."""
+
+    def _report_arms(self) -> None:
+        for arm in self.arms:
+            number = arm.number
+            if arm.gripper != self._states[number] or self.now - self._states_at[number] >= REPORT_STEPS:
+                x, y, z = in_millimetres(arm.pose.position)
+                state = f" gripper {arm.gripper}" if self.simulator.has_fingers else ""
+                self.tell("observation", f"at {x} {y} {z}{state}", number)
+                self._states[number], self._states_at[number] = arm.gripper, self.now
+
+
+def in_millimetres(place: Vector) -> tuple[int, int, int]:
+    """A place as it is reported."""
+    x, y, z = (round(float(value) * 1e3) for value in place)
+    return x, y, z
+
+
+def differ(one: Sighting, other: Sighting, period: int) -> bool:
+    """Whether the camera can tell two sightings apart."""
+    moved = max(abs(a - b) for a, b in zip(one[:3], other[:3], strict=True)) > MOVED_MM
+    turn = abs(one[3] - other[3]) % period
+    return moved or min(turn, period - turn) > TURNED_DEGREES
