@@ -144,6 +144,7 @@ def main() -> None:
     parser.add_argument("worlds", nargs="+")
     parser.add_argument("--episodes", type=int, default=50)
     parser.add_argument("--latency-episodes", type=int, default=None, help="if other than --episodes")
+    parser.add_argument("--disturbances", nargs="+", default=["none", "normal", "strong"])
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--runs", type=Path, default=Path("runs/worlds"))
     parser.add_argument("--out", type=Path, default=Path("docs"))
@@ -151,6 +152,7 @@ def main() -> None:
     references, latencies, sizes = [], [], []
     for name in given.worlds:
         sweep = load_sweep("references", {"world.name": name, "episodes": given.episodes})
+        sweep.variants[:] = [v for v in sweep.variants if v.labels["disturbance"] in given.disturbances]
         for labels, episodes in run_sweep(sweep, given.runs / name / "references", given.jobs):
             references.append({"world": name, **labels, **success_row(episodes)})
             print(references[-1])

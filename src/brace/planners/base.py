@@ -21,7 +21,7 @@ class Prompt:
     mode: str
     compressor: str
     budget: int | None = None
-    """For a planner that prunes in its own layers: the most tokens that may be left in the last one. Text that
+    """For a planner that prunes in its layers: the most tokens that may be left in the last one. Text that
     was cut already comes without."""
     lines: tuple[LineSpan, ...] = ()
     """Where the context's lines lie in the text."""

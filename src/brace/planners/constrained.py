@@ -1,9 +1,8 @@
 """Constrained decoding: a mask over the next token that leaves only continuations of a plan.
 
-The masks are llguidance's. On our worlds' grammars it was measured against its rivals: it compiles one in
-about 5 ms, masks a token in 10 to 100 µs (vocabularies of 2k to 150k, on a CPU) and depends on nothing.
-xgrammar masks faster still, but brings torch, transformers and triton; outlines-core takes half a minute to
-compile one of our grammars for 49k tokens.
+The masks are llguidance's. On our worlds' grammars, on a CPU and for vocabularies of 2k to 150k, it compiles
+one in about 5 ms, masks a token in 0.1 to 0.5 ms and needs no other package. xgrammar masks faster still,
+but brings torch, transformers and triton; outlines-core takes half a minute to compile a grammar for 49k tokens.
 """
 
 from __future__ import annotations

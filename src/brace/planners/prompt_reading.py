@@ -71,7 +71,7 @@ class PromptReader:
         """Leave of the session what the new prompt begins with, if that is worth while.
 
         What was pruned to one budget is no ground for another. An old session goes before a new one is read:
-        there are never two in memory.
+        there are never two of them in memory.
         """
         # At least the last token is read again: its logits are what comes next.
         shared = min(_common(self._held, ids), len(ids) - 1)

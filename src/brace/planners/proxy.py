@@ -35,6 +35,7 @@ class ProxyPlanner:
         share = prompt.tokens / max(1, prompt.tokens_in)
         full = prompt.mode == "full"
         quality = (1.0 if full else 0.9) * (0.7 + 0.3 * share) * _BY_COMPRESSOR.get(prompt.compressor, 1.0)
+        mode = "full" if full else "pruned"
         attempt = step if since < _NO_PROGRESS else 0
-        advance = f"advance({'full' if full else 'pruned'}, {gap // 500}, {prompt.tokens // 50}, {attempt}, {quality:.4f})"
+        advance = f"advance({mode}, {gap // 500}, {prompt.tokens // 50}, {attempt}, {quality:.4f})"
         yield f"clear(); {advance}" if full else advance

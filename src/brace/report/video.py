@@ -114,8 +114,8 @@ class _Story:
         """(colour, text) from top to bottom."""
         yield "#20242a", f"{self._world}   step {t}   {t * self._dt:.1f} s"
         step = self._steps.get(t, {})
-        yield style.GREEN, "triggers: " + (", ".join(step.get("triggers") or []) or "–")
-        yield style.INK, f"held back: {step.get('gate') or '–'}"
+        yield style.GREEN, "triggers: " + (", ".join(step.get("triggers") or []) or "none")
+        yield style.INK, f"held back: {step.get('gate') or 'nothing'}"
         running = [call for call in self._calls if call["t"] <= t < call["t_end"]]
         ended = [call for call in self._calls if call["t_end"] <= t]
         if running:

@@ -66,7 +66,7 @@ class ServerTokenizer:
         self._spans = functools.lru_cache(REMEMBERED)(self._ask_spans)
 
     def learn(self, text: str, count: int) -> None:
-        """Take note of what the server has just written: nobody need ask, when the time is over, how long it is."""
+        """Note what the server has just written, so that its length need not be asked when time is up."""
         self._written[text] = count
         while len(self._written) > REMEMBERED:
             self._written.pop(next(iter(self._written)), None)

@@ -97,7 +97,7 @@ class Arm:
     def approach(self, goal: Pose, length: float, speed: float = FAST) -> Motion:
         """To a pose along the fingers' own direction, for the last `length` metres.
 
-        An arm that is on that line already goes straight on, so that a new plan for the same place costs nothing.
+        An arm that is on that line already goes straight on: a new plan for the same place costs nothing.
         """
         axis = goal.rotation[:, 2]
         way = goal.position - self.pose.position

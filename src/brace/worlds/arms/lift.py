@@ -11,24 +11,32 @@ from brace.context import Segment
 from brace.plan import Arg, Plan, Skill, SkillCall, SkillSet
 from brace.registry import worlds
 from brace.worlds.arms.executor import SLOW, Arm, Motion, SkillFailedError
-from brace.worlds.arms.geometry import Matrix, Pose, Vector, about_z, quaternion_of, wrapped
-from brace.worlds.arms.reading import lift_plan, read_lift, reach_for
+from brace.worlds.arms.geometry import Matrix, Pose, Vector, about_z, wrapped
+from brace.worlds.arms.lift_reading import lift_plan, read_lift
+from brace.worlds.arms.pot import COLOURS, Pot
+from brace.worlds.arms.reading import reach_for
+from brace.worlds.arms.reports import Sighting
 from brace.worlds.arms.simulator import Simulator
 from brace.worlds.arms.trouble import Bump, Trouble, draw_bumps, draw_slips, kept_within
 from brace.worlds.arms.world import (
-    ARMS, SUCCESS_STEPS, Announcement, ArmsWorld, Difficulty, Disturbance, Sighting, arms_info, check_options,
-)  # fmt: skip
+    ARMS,
+    PLACE_ARGS,
+    SUCCESS_STEPS,
+    Announcement,
+    ArmsWorld,
+    Box,
+    Difficulty,
+    Disturbance,
+    arms_info,
+    check_options,
+    outside,
+)
 
 SKILLS = SkillSet(
     [
         Skill(
             "reach",
-            (
-                Arg("x", "number", resolution=10),
-                Arg("y", "number", resolution=10),
-                Arg("z", "number", resolution=10),
-                Arg("yaw", "number", resolution=10),
-            ),
+            (*PLACE_ARGS, Arg("yaw", "number", resolution=10)),
             "bring the open gripper over a place and down to it, in mm and degrees",
         ),
         Skill("grasp", (), "close the gripper"),
@@ -39,24 +47,29 @@ SKILLS = SkillSet(
     agents=2,
 )
 
-COLOURS = ("blue", "green")
-"""The colour of handle 0 and of handle 1."""
 HEIGHTS = (120, 140, 160, 180, 200)
+USUAL_HEIGHT = 160
 HEIGHT_SLACK = 0.012
 GRIP_DEPTH = 0.005
 """How far below a handle's centre it is gripped, in metres."""
 HOVER = 0.12
-TABLE_Z, HANDLE_Z = 0.80, 0.930
+STAND_Z, HANDLE_Z = 0.87, 0.930
 CLEAR_Z = HANDLE_Z + 0.045
 """Fingers above this are in nobody's way."""
+HOT_M = 0.05
+"""Fingers this near to the hot handle feel it."""
 WRIST = 115.0
 """How far a wrist turns to either side of straight, in degrees."""
-BOX_X, BOX_Z = (-260, 260), (900, 1200)
-BOX_Y = ((-330, 130), (-130, 330))
+BOXES: tuple[Box, Box] = (
+    {"x": (-260, 260), "y": (-330, 130), "z": (900, 1200)},
+    {"x": (-260, 260), "y": (-130, 330), "z": (900, 1200)},
+)
 """Where each arm can reach, in mm."""
 APART_MM = 150
+MISS_MM, MISS_DEGREES = 15, 12
+"""Fingers this far off do not close on a handle."""
 LAYOUT: dict[int, Sighting] = {0: (0, -147, 930, 90), 1: (0, 147, 930, 90)}
-"""Where the handles usually are."""
+"""Where each arm's handle usually is."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +97,7 @@ TROUBLES: dict[Disturbance, Trouble | None] = {
 
 @worlds.register("lift-v1")
 class LiftWorld(ArmsWorld):
-    """A pot that others bump into, a hot handle that only arm 1 may touch, and a height said by the operator."""
+    """A pot that others bump into, a hot handle that only arm 1 may touch, a height said by the operator."""
 
     info = arms_info("two arms lift a pot level by its handles", "two-arm lift")
     id = "lift-v1"
@@ -94,51 +107,45 @@ class LiftWorld(ArmsWorld):
         check_options(self.id, difficulty, disturbance)
         self._level, self._trouble = LEVELS[difficulty], TROUBLES[disturbance]
         self.max_steps = self._level.max_steps
-        super().__init__(Simulator("TwoArmLift", "frontview", self.info, self.id), disturbance)
+        super().__init__(Simulator("TwoArmLift", "frontview", self.info, self.id))
+        self._pot = Pot(self.simulator)
         self.reset(0)
 
     # How an episode begins.
 
     def place(self) -> None:
         """The pot's place, the hot handle, the height, and all that will happen to them."""
-        draw = self.stream(2)
-        level = self._level
-        self._hot = int(draw.integers(2))
+        draw, level = self.stream(2), self._level
+        self._hot = str(draw.choice(COLOURS))
         self._height = 0
-        self._lifted_from = [0.0, 0.0]
-        self._slipped = 0
-        at = draw.uniform(-level.offset, level.offset, 2)
-        self._stand(np.array([*at, TABLE_Z + 0.07]), float(draw.uniform(-level.yaw, level.yaw)))
+        self._gripped_at = [0.0, 0.0]
+        x, y = draw.uniform(-level.offset, level.offset, 2)
+        yaw = draw.uniform(-level.yaw, level.yaw)
+        self._pot.stand(np.array([x, y, STAND_Z]), float(yaw) + self._towards_arm_1)
         self.announcements = self._announcements(draw)
         self._bumps = draw_bumps(self._trouble, self.stream(3), self.max_steps, self.dt)
-        self._slips = draw_slips(self._trouble, self.stream(4), 0.008, 0.02)
-
-    def _stand(self, position: Vector, yaw: float) -> None:
-        """Put the pot down, turned by `yaw` from the hot handle pointing straight at arm 1."""
-        self._at, self._yaw = position, yaw
-        # Handle 0 lies on the pot's own +y side, and arm 1 stands on the world's.
-        turn = yaw if self._hot == 0 else yaw + 180.0
-        self.simulator.place(self._joint, position, quaternion_of(about_z(turn)))
+        slips = self.stream(4)
+        self._slips = draw_slips(self._trouble, slips, 0.008, 0.02)
+        self._slipping = [int(arm) for arm in slips.integers(0, 2, len(self._slips))]
 
     @property
-    def _joint(self) -> str:
-        return str(self.simulator.env.pot.joints[0])
+    def _towards_arm_1(self) -> float:
+        """The pot's yaw when the hot handle points straight at arm 1."""
+        return 0.0 if self._hot == COLOURS[0] else 180.0
 
     def _announcements(self, draw: np.random.Generator) -> list[Announcement]:
         height, later = (int(one) for one in draw.choice(HEIGHTS, 2, replace=False))
-        hot_at, height_at, later_at = draw.integers((-15, -15, 40), (25, 25, 120))
+        hot_at, height_at, later_at = (int(when) for when in draw.integers((-15, -15, 40), (25, 25, 120)))
         said = [
-            Announcement(max(0, int(hot_at)), f"the {COLOURS[self._hot]} handle is hot", self._say_hot),
-            Announcement(max(0, int(height_at)), f"lift to {height}", partial(self._ask_for, height)),
+            Announcement(max(0, hot_at), f"the {self._hot} handle is hot", self._say_hot),
+            Announcement(max(0, height_at), f"lift to {height}", partial(self._ask_for, height)),
         ]
         if draw.random() < self._level.corrections:
-            said.append(
-                Announcement(int(later_at), f"lift to {later} instead", partial(self._ask_for, later))
-            )
+            said.append(Announcement(later_at, f"lift to {later} instead", partial(self._ask_for, later)))
         return said
 
     def _say_hot(self) -> None:
-        handles = self._handles()
+        handles = self._pot.handles()
         if any(self._misses(arm, handles[self._handle_of(arm)]) for arm in ARMS):
             self.diverged()
 
@@ -147,11 +154,10 @@ class LiftWorld(ArmsWorld):
         self.goal_changed()
 
     def briefing(self) -> list[Segment]:
-        """What holds in every episode, and what the operator says at once."""
+        """What holds in every episode."""
+        task = "lift the pot with both arms, one at each handle, to the height the operator says"
         return [
-            Segment(
-                "task", "lift the pot with both arms, one at each handle, to the height the operator says"
-            ),
+            Segment("task", task),
             Segment("goal", "the pot level at that height"),
             Segment("safety", "only arm 1 may touch the hot handle"),
         ]
@@ -160,12 +166,11 @@ class LiftWorld(ArmsWorld):
 
     def disturb(self) -> None:
         """Bump the pot when it is time and it stands free; open fingers that are to slip."""
-        if self._slips and all(arm.holding for arm in self.arms):
-            height = self._slips[0]
-            if self._raised() > height:
-                del self._slips[0]
-                # Which arm slips is as good as random: it depends on the height drawn.
-                self._drop(self.arms[round(height * 1e5) % 2])
+        if self._slips and all(arm.holding for arm in self.arms) and self._pot.height > self._slips[0]:
+            del self._slips[0]
+            slipping = self.arms[self._slipping.pop(0)]
+            self.dropped(slipping, "lost its grip")
+            self.lost(slipping)
         if not self._bumps or self._bumps[0].step > self.now:
             return
         if any(arm.holding for arm in self.arms):
@@ -175,94 +180,65 @@ class LiftWorld(ArmsWorld):
 
     def _bump(self, bump: Bump) -> None:
         """Shift and turn the pot within what both arms can reach."""
-        at, yaw = self._pot()
+        at, yaw = self._pot.position, wrapped(self._pot.yaw - self._towards_arm_1)
         limit = self._level.offset + 0.03
         x, y = kept_within(float(at[0]), bump.x, limit), kept_within(float(at[1]), bump.y, limit)
-        turn = kept_within(yaw, bump.turn, self._level.yaw)
-        self._stand(at + np.array([x, y, 0.0]), yaw + turn)
+        yaw += kept_within(yaw, bump.turn, self._level.yaw)
+        self._pot.stand(at + np.array([x, y, 0.0]), yaw + self._towards_arm_1)
         self.bumped()
 
-    def _drop(self, slipping: Arm) -> None:
-        """One arm's fingers slip; the other lets go too, before the pot tilts."""
-        self.dropped(slipping, "lost its grip")
-        self.lost(slipping)
-
     def lost(self, arm: Arm) -> None:
-        """The other arm must not tilt the pot."""
+        """The other arm lets go too, before the pot tilts."""
         other = self.arms[1 - arm.number]
-        if other.holding and self._raised() > 0.005:
+        if other.holding and self._pot.height > 0.005:
             self.let_go(other, "the other arm lost its grip")
-
-    # The simulator's truth.
-
-    def _pot(self) -> tuple[Vector, float]:
-        """Where the pot stands and how it is turned (as in `_stand`)."""
-        pose = self.simulator.body(self.simulator.env.pot_body_id)
-        yaw = np.degrees(np.arctan2(pose.rotation[1, 0], pose.rotation[0, 0]))
-        return pose.position, wrapped(float(yaw) - (0.0 if self._hot == 0 else 180.0))
-
-    def _raised(self) -> float:
-        """How high the pot's bottom is above the table."""
-        env = self.simulator.env
-        centre = float(env.sim.data.site_xpos[env.pot_center_id][2])
-        return centre - float(env.pot.top_offset[2]) - float(env.sim.data.site_xpos[env.table_top_id][2])
-
-    def _handles(self) -> dict[str, Sighting]:
-        env = self.simulator.env
-        axis = self.simulator.body(env.pot_body_id).rotation[:, 1]
-        yaw = round(wrapped(float(np.degrees(np.arctan2(axis[1], axis[0]))), 180.0))
-        places = (env._handle0_xpos, env._handle1_xpos)
-        return {
-            colour: (round(x * 1e3), round(y * 1e3), round(z * 1e3), yaw)
-            for colour, (x, y, z) in zip(COLOURS, places, strict=True)
-        }
 
     def sightings(self) -> dict[str, Sighting]:
         """Both handles: place, and the yaw at which fingers close across them."""
-        return {f"{colour} handle": place for colour, place in self._handles().items()}
-
-    def _handle_of(self, arm: int) -> str:
-        return COLOURS[self._hot if arm == 1 else 1 - self._hot]
+        return {f"{colour} handle": place for colour, place in self._pot.handles().items()}
 
     def reached(self) -> bool:
         """robosuite's own check, at the height asked for, in both hands."""
         held = all(arm.holding for arm in self.arms)
-        near = abs(self._raised() - self._height / 1e3) < HEIGHT_SLACK
+        near = abs(self._pot.height - self._height / 1e3) < HEIGHT_SLACK
         return held and near and bool(self.simulator.env._check_success())
 
     # What the plan does.
 
-    def _misses(self, arm: int, handle: Sighting) -> bool:
-        """Whether the arm is still to reach for another place than this."""
-        goals = [call.args for call in self.left(arm) if call.skill == "reach"]
-        if not goals:
+    def _handle_of(self, arm: int) -> str:
+        return next(colour for colour in COLOURS if (colour == self._hot) == (arm == 1))
+
+    def _misses(self, arm: int, *handles: Sighting) -> bool:
+        """Whether the arm is still to reach for a place where none of these handles is."""
+        goal = next((call.args for call in self.left(arm) if call.skill == "reach"), None)
+        if goal is None:
             return False
-        x, y, _, yaw = (float(arg) for arg in goals[0])
-        off = np.hypot(x - handle[0], y - handle[1])
-        return bool(off > 15 or abs(wrapped(yaw - handle[3], 180.0)) > 12)
+        x, y, _, yaw = (float(arg) for arg in goal)
+        return all(
+            np.hypot(x - handle[0], y - handle[1]) > MISS_MM
+            or abs(wrapped(yaw - handle[3], 180.0)) > MISS_DEGREES
+            for handle in handles
+        )
 
     def contradicts(self, name: str, seen: Sighting) -> bool:
-        """A handle is no longer where an arm is to reach for it."""
-        return any(self._misses(arm, seen) for arm in ARMS if name.startswith(self._handle_of(arm)))
+        """An arm is to reach for a place where no handle is any more."""
+        handles = self._pot.handles().values()
+        return any(self._misses(arm, *handles) for arm in ARMS)
 
     def refuse(self, plan: Plan) -> str | None:
         """Places out of reach, and two arms at one place."""
-        goals: dict[int, list[tuple[float, float]]] = {}
+        goals: dict[int, tuple[float, float]] = {}
         for number, calls in plan.steps:
             for call in calls:
-                if call.skill == "lift" and not 0 <= float(call.args[0]) <= 250:
-                    return f"arm {number}, {call}: height is 0 to 250"
-                if call.skill == "reach":
-                    x, y, z, _ = (float(arg) for arg in call.args)
-                    for axis, value, (low, high) in (
-                        ("x", x, BOX_X),
-                        ("y", y, BOX_Y[number]),
-                        ("z", z, BOX_Z),
-                    ):
-                        if not low <= value <= high:
-                            return f"arm {number}, {call}: {axis} is {low} to {high}"
-                    goals.setdefault(number, []).append((x, y))
-        if len(goals) == 2 and np.hypot(*np.subtract(goals[0][0], goals[1][0])) < APART_MM:
+                problem = None
+                if call.skill == "lift":
+                    problem = outside({"height": (0, 250)}, call)
+                elif call.skill == "reach":
+                    problem = outside(BOXES[number], call)
+                    goals.setdefault(number, (float(call.args[0]), float(call.args[1])))
+                if problem is not None:
+                    return f"arm {number}, {problem}"
+        if len(goals) == 2 and np.hypot(*np.subtract(goals[0], goals[1])) < APART_MM:
             return f"both arms at one place; keep them {APART_MM} apart"
         return None
 
@@ -270,7 +246,7 @@ class LiftWorld(ArmsWorld):
         """The skills of this world."""
         if call.skill == "reach":
             x, y, z, yaw = (float(value) for value in call.args)
-            return self._reach(arm, np.array([x, y, z]) / 1e3 - [0.0, 0.0, GRIP_DEPTH], yaw)
+            return self._reach(arm, np.array([x, y, z]) / 1e3, yaw)
         if call.skill == "grasp":
             return self._grasp(arm)
         if call.skill == "lift":
@@ -279,36 +255,24 @@ class LiftWorld(ArmsWorld):
 
     def _reach(self, arm: Arm, position: Vector, yaw: float) -> Motion:
         yield from arm.open()
-        yield from arm.approach(Pose(position, self._facing_down(arm, yaw)), HOVER)
-
-    def _facing_down(self, arm: Arm, yaw: float) -> Matrix:
-        """Fingers down, closing along `yaw`; of the two ways, the one nearer to how the wrist is now."""
-        side = 180.0 if arm.number == 0 else 0.0
-        straight = np.diag([-1.0, 1.0, -1.0]) if arm.number == 0 else np.diag([1.0, -1.0, -1.0])
-        axis = arm.told.rotation[:, 0]
-        turned = wrapped(float(np.degrees(np.arctan2(axis[1], axis[0]))) - side)
-        first = wrapped(yaw - side)
-        ways = [way for way in (first, first - 180.0, first + 180.0) if abs(way) <= WRIST]
-        return about_z(min(ways, key=lambda way: abs(way - turned))) @ straight
+        goal = Pose(position, _facing_down(arm, yaw)).shifted(z=-GRIP_DEPTH)
+        yield from arm.approach(goal, HOVER)
 
     def _grasp(self, arm: Arm) -> Motion:
         if arm.holding:
             return
         yield from arm.close()
-        self._lifted_from[arm.number] = float(arm.told.position[2])
-        if arm.number == 0 and self._touches_hot(arm):
+        self._gripped_at[arm.number] = float(arm.told.position[2])
+        hot = np.array(self._pot.handles()[self._hot][:3]) / 1e3
+        if arm.number == 0 and float(np.linalg.norm(arm.pose.position - hot)) < HOT_M:
             yield from arm.back_off("this handle is hot")
-
-    def _touches_hot(self, arm: Arm) -> bool:
-        hot = np.array(self._handles()[COLOURS[self._hot]][:3]) / 1e3
-        return float(np.linalg.norm(arm.pose.position - hot)) < 0.05
 
     def _lift(self, arm: Arm, height: float) -> Motion:
         if not arm.holding:
             raise SkillFailedError("holds nothing")
         goal = arm.told.position.copy()
-        goal[2] = self._lifted_from[arm.number] + height
-        yield from arm.go(Pose(goal, arm.told.rotation), speed=SLOW, metres=0.03)
+        goal[2] = self._gripped_at[arm.number] + height
+        yield from arm.go(Pose(goal, arm.told.rotation), SLOW, metres=0.03)
         for _ in range(SUCCESS_STEPS):
             yield
 
@@ -316,22 +280,33 @@ class LiftWorld(ArmsWorld):
 
     def default_plan(self) -> Plan:
         """The pot in the middle, its handles towards the arms, a middling height."""
-        return lift_plan({arm: reach_for(LAYOUT[arm]) for arm in ARMS}, 160)
+        return lift_plan({arm: reach_for(LAYOUT[arm]) for arm in ARMS}, USUAL_HEIGHT)
 
     def truth_plan(self) -> Plan:
         """The handles as they are."""
-        handles = self._handles()
-        lines = {}
+        handles = self._pot.handles()
+        first: dict[int, list[SkillCall]] = {}
         for arm in self.arms:
             call = self.current(arm.number)
             if arm.holding:
-                lines[arm.number] = []
+                first[arm.number] = []
             elif call is not None and call.skill == "grasp":
-                lines[arm.number] = [call]
+                first[arm.number] = [call]
             else:
-                lines[arm.number] = reach_for(handles[self._handle_of(arm.number)])
-        return lift_plan(lines, self._height or 160)
+                first[arm.number] = reach_for(handles[self._handle_of(arm.number)])
+        return lift_plan(first, self._height or USUAL_HEIGHT)
 
     def read(self, prompt: str) -> Plan:
         """The plan of one who reads this text and knows nothing else."""
-        return read_lift(prompt, LAYOUT)
+        return read_lift(prompt, LAYOUT, USUAL_HEIGHT)
+
+
+def _facing_down(arm: Arm, yaw: float) -> Matrix:
+    """Fingers down, closing along `yaw`; of the two ways, the one nearer to how the wrist is now."""
+    side = 180.0 if arm.number == 0 else 0.0
+    straight = np.diag([-1.0, 1.0, -1.0]) if arm.number == 0 else np.diag([1.0, -1.0, -1.0])
+    axis = arm.told.rotation[:, 0]
+    turned = wrapped(float(np.degrees(np.arctan2(axis[1], axis[0]))) - side)
+    first = wrapped(yaw - side)
+    ways = [way for way in (first, first - 180.0, first + 180.0) if abs(way) <= WRIST]
+    return np.asarray(about_z(min(ways, key=lambda way: abs(way - turned))) @ straight)

@@ -18,7 +18,7 @@ def align_at(place: Sequence[int]) -> SkillCall:
 
 
 def peg_plan(at: Sequence[int] | None, depth: int, *, board_there: bool) -> Plan:
-    """Both arms meet at a place and arm 0 inserts; or, with the board there, arm 0 aligns (unless `at` is None)."""
+    """Both arms meet at a place and arm 0 inserts; with the board there, only arm 0 aligns (or not: None)."""
     sync, wait, insert = SkillCall("sync"), SkillCall("wait"), SkillCall("insert", (str(depth),))
     if board_there:
         first = (align_at(at),) if at is not None else ()

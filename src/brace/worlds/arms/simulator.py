@@ -64,18 +64,23 @@ def load_robosuite(info: WorldInfo, name: str) -> Any:
     except importlib.metadata.PackageNotFoundError:
         need_simulator("mujoco", info, name)
     choose_gl()
+    chosen = os.environ.get("MUJOCO_GL")
     log = logging.getLogger("robosuite_logs")
     try:
         need_simulator("mujoco", info, name)
         # robosuite sets the level of its log while it is imported; a filter outlives that.
         log.addFilter(_errors_only)
-        return need_simulator("robosuite", info, name)
+        robosuite = need_simulator("robosuite", info, name)
     except (AttributeError, RuntimeError, ImportError) as error:
-        chosen = os.environ.get("MUJOCO_GL", "")
         raise BraceError(
             f"world {name!r}: MuJoCo cannot load the renderer MUJOCO_GL={chosen!r} ({error}); unset it, or "
             "install libosmesa6 (MUJOCO_GL=osmesa) or libegl1 (MUJOCO_GL=egl)"
         ) from error
+    # robosuite writes "egl" into the environment, and a worker process that inherits it may have no EGL.
+    os.environ.pop("MUJOCO_GL", None)
+    if chosen is not None:
+        os.environ["MUJOCO_GL"] = chosen
+    return robosuite
 
 
 def _errors_only(record: logging.LogRecord) -> bool:
@@ -90,6 +95,7 @@ class Simulator:
 
     def __init__(self, task: str, camera: str, info: WorldInfo, name: str, model_seed: int = 0) -> None:
         robosuite = load_robosuite(info, name)
+        self._mujoco: Any = need_simulator("mujoco", info, name)
         self.env: Any = robosuite.make(
             task, robots=[ROBOT, ROBOT], env_configuration="opposed",
             controller_configs=[_pose_control(robosuite), _pose_control(robosuite)],
@@ -109,10 +115,6 @@ class Simulator:
         """Both arms at home, with a little noise in their joints."""
         self.env.rng = rng
         self.env.reset()
-
-    def settle(self) -> None:
-        """Let what was placed by hand take effect."""
-        self.env.sim.forward()
 
     def pose(self, arm: int) -> Pose:
         """Where an arm's grip is, by its own joints."""
@@ -166,9 +168,7 @@ class Simulator:
 
     def frame(self) -> Frame:
         """The scene as its camera sees it; the renderer is made when the first picture is wanted."""
-        import mujoco
-
-        sim = self.env.sim
+        sim, mujoco = self.env.sim, self._mujoco
         try:
             if self._renderer is None:
                 self._renderer = mujoco.Renderer(sim.model._model, FRAME_HEIGHT, FRAME_WIDTH)

@@ -1,4 +1,4 @@
-"""What the worlds with two arms share: execution of skills, the camera's and the arms' reports, and the bookkeeping."""
+"""What the worlds with two arms share: execution of skills, reports, and the bookkeeping."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 from brace.context import Segment
 from brace.context.segments import Kind
 from brace.errors import ConfigError
-from brace.plan import Plan, SkillCall
+from brace.plan import Arg, Plan, SkillCall
 from brace.worlds.arms.executor import Arm, Motion, SkillFailedError
-from brace.worlds.arms.geometry import Vector
+from brace.worlds.arms.reports import REPORT_STEPS, Camera, Sighting, in_millimetres
 from brace.worlds.arms.simulator import CONTROL_FREQUENCY, Simulator
 from brace.worlds.base import Events, WorldInfo
 from brace.worlds.following import SkillWorld
@@ -24,16 +24,12 @@ if TYPE_CHECKING:
 
 Difficulty = Literal["easy", "normal", "hard"]
 Disturbance = Literal["none", "normal", "strong"]
-Sighting = tuple[int, int, int, int]
-"""A place in millimetres and an angle in degrees."""
+Box = dict[str, tuple[int, int]]
+"""The range of each of a skill's numbers, by name."""
 
 ARMS = (0, 1)
-REPORT_STEPS = 10
-"""The camera and the arms report at least this often."""
-SOONEST_STEPS = 3
-"""A moving thing is not reported more often than this."""
-MOVED_MM, TURNED_DEGREES = 6, 5
-"""A thing that moved less has not moved, as far as the camera can tell."""
+PLACE_ARGS = tuple(Arg(axis, "number", resolution=10) for axis in ("x", "y", "z"))
+"""A place in mm, as skills take it."""
 SUCCESS_STEPS = 10
 """The goal must last this long: half a second."""
 IDLE_STEPS = 20
@@ -52,6 +48,14 @@ class Announcement:
     step: int
     text: str
     effect: Callable[[], None]
+
+
+def outside(box: Box, call: SkillCall) -> str | None:
+    """Which of a skill's numbers, in the box's order, is out of its range, or None."""
+    for (name, (low, high)), value in zip(box.items(), call.args, strict=False):
+        if not low <= float(value) <= high:
+            return f"{call}: {name} is {low} to {high}"
+    return None
 
 
 def check_options(name: str, difficulty: str, disturbance: str) -> None:
@@ -79,12 +83,11 @@ class ArmsWorld(SkillWorld):
     """
 
     dt = 1.0 / CONTROL_FREQUENCY
-    period: ClassVar[int] = 180
-    """After so many degrees what the camera reports looks the same again."""
+    angle: ClassVar[tuple[str, int]] = ("yaw", 180)
+    """What the camera calls the angle it sees, and after how many degrees a thing looks the same again."""
 
-    def __init__(self, simulator: Simulator, disturbance: Disturbance) -> None:
+    def __init__(self, simulator: Simulator) -> None:
         super().__init__()
-        self.disturbance = disturbance
         self.simulator = simulator
         self.arms = (Arm(0, simulator), Arm(1, simulator))
         self._clear(0)
@@ -143,11 +146,9 @@ class ArmsWorld(SkillWorld):
         self.now = 0
         self.news: list[Segment] = []
         self.announcements: list[Announcement] = []
-        self._noise = self.stream(1)
+        self._camera = Camera(self.stream(1), *self.angle)
         self._running: list[tuple[SkillCall, Motion] | None] = [None, None]
         self._reflexes: list[Motion | None] = [None, None]
-        self._seen: dict[str, Sighting] = {}
-        self._seen_at: dict[str, int] = {}
         self._states = ["", ""]
         self._states_at = [0, 0]
         self._idle = [0, 0]
@@ -201,10 +202,6 @@ class ArmsWorld(SkillWorld):
             self._idle[arm.number] = 0
             self._after_failure[arm.number] = False
 
-    def stop(self) -> None:
-        """Drop the plan; what is held stays held."""
-        super().stop()
-
     def step(self, *, hold: bool) -> None:
         """Let 50 ms pass. While holding, the arms stand still, and all else goes on."""
         self.now += 1
@@ -229,7 +226,7 @@ class ArmsWorld(SkillWorld):
         return self._held_for >= SUCCESS_STEPS
 
     def figures(self) -> dict[str, float]:
-        """Things dropped, bumped and refused; steps in which an arm touched the other or the table; way made."""
+        """Drops, bumps, plans refused, steps in which an arm touched the other or the table, way made."""
         return {name: float(count) for name, count in self._counts.items()} | {"path_mm": self._path * 1e3}
 
     def frame(self) -> Frame:
@@ -282,10 +279,6 @@ class ArmsWorld(SkillWorld):
         """What the plan relies on no longer holds."""
         self._divergence = 1.0
 
-    def seen(self, name: str) -> Sighting | None:
-        """What the camera reported last of a thing."""
-        return self._seen.get(name)
-
     def left(self, arm: int) -> tuple[SkillCall, ...]:
         """What is left of an arm's line."""
         return self.rest().of(arm)
@@ -319,9 +312,9 @@ class ArmsWorld(SkillWorld):
                 self._idle[number] += 1
                 continue
             self._idle[number] = 0
-            if self._running[number] is None:
-                self._running[number] = (call, self.motion(arm, call))
-            motion = self._reflexes[number] or self._running[number][1]
+            running = self._running[number] or (call, self.motion(arm, call))
+            self._running[number] = running
+            motion = self._reflexes[number] or running[1]
             try:
                 if met or next(motion, _ENDED) is _ENDED:
                     self._running[number] = None
@@ -338,18 +331,11 @@ class ArmsWorld(SkillWorld):
                 self.lost(arm)
 
     def _look(self) -> None:
-        for name, true in self.sightings().items():
-            old, age = self._seen.get(name), self.now - self._seen_at.get(name, 0)
-            moved = old is not None and differ(true, old, self.period)
-            if old is None or age >= REPORT_STEPS or (moved and age >= SOONEST_STEPS):
-                x, y, z = (value + int(shake) for value, shake in zip(true, self._noise.integers(-1, 2, 3)))
-                self._seen[name], self._seen_at[name] = (x, y, z, true[3]), self.now
-                self.tell("observation", f"{name} at {x} {y} {z} {self.angle_word} {true[3]}")
-                if moved and self.contradicts(name, true):
-                    self.diverged()
-
-    angle_word: ClassVar[str] = "yaw"
-    """How the angle of a sighting is called."""
+        things = self.sightings()
+        for name, line, moved in self._camera.look(self.now, things):
+            self.tell("observation", line)
+            if moved and self.contradicts(name, things[name]):
+                self.diverged()
 
     def _report_arms(self) -> None:
         for arm in self.arms:
@@ -359,16 +345,3 @@ class ArmsWorld(SkillWorld):
                 state = f" gripper {arm.gripper}" if self.simulator.has_fingers else ""
                 self.tell("observation", f"at {x} {y} {z}{state}", number)
                 self._states[number], self._states_at[number] = arm.gripper, self.now
-
-
-def in_millimetres(place: Vector) -> tuple[int, int, int]:
-    """A place as it is reported."""
-    x, y, z = (round(float(value) * 1e3) for value in place)
-    return x, y, z
-
-
-def differ(one: Sighting, other: Sighting, period: int) -> bool:
-    """Whether the camera can tell two sightings apart."""
-    moved = max(abs(a - b) for a, b in zip(one[:3], other[:3], strict=True)) > MOVED_MM
-    turn = abs(one[3] - other[3]) % period
-    return moved or min(turn, period - turn) > TURNED_DEGREES

@@ -38,7 +38,7 @@ def name_of(thing: WorldObj) -> str:
 
 
 class Building(RoomGrid):
-    """BabyAI's rooms, with any number of robots: each one's state is swapped in for its action and its view."""
+    """BabyAI's rooms for any number of robots: each one's state is swapped in when it acts or looks."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -48,8 +48,8 @@ class Building(RoomGrid):
         )  # fmt: skip
         self._offsets = [self._view_offsets(heading) for heading in range(4)]
 
-    def gen_obs(self) -> dict[str, object]:  # type: ignore[override]
-        """Nothing: `view` tells what is needed, and encoding it for a network would be half of all the work."""
+    def gen_obs(self) -> dict[str, object]:
+        """Nothing: `view` tells what is needed, and encoding it for a network would be half the work."""
         return {}
 
     def door_cell(self, rooms: tuple[int, int]) -> int:
@@ -121,7 +121,7 @@ class Building(RoomGrid):
     def view(self, robot: Robot) -> list[int]:
         """The cells a robot sees."""
         self._swap_in(robot)
-        _, mask = self.gen_obs_grid()
+        _, mask = self.gen_obs_grid()  # type: ignore[no-untyped-call]
         y, x = divmod(robot.cell, WIDTH)
         return [
             (y + dy) * WIDTH + x + dx
@@ -135,9 +135,9 @@ class Building(RoomGrid):
         for robot in robots:
             y, x = divmod(robot.cell, WIDTH)
             tile = image[y * _TILE : (y + 1) * _TILE, x * _TILE : (x + 1) * _TILE]
-            triangle = point_in_triangle((0.12, 0.19), (0.87, 0.50), (0.12, 0.81))
-            turned = rotate_fn(triangle, cx=0.5, cy=0.5, theta=0.5 * np.pi * robot.heading)
-            fill_coords(tile, turned, _ROBOT_COLOURS[robot.index])
+            triangle = point_in_triangle((0.12, 0.19), (0.87, 0.50), (0.12, 0.81))  # type: ignore[no-untyped-call]
+            turned = rotate_fn(triangle, 0.5, 0.5, 0.5 * np.pi * robot.heading)  # type: ignore[no-untyped-call]
+            fill_coords(tile, turned, _ROBOT_COLOURS[robot.index])  # type: ignore[no-untyped-call]
             if robot.carrying is not None:
                 tile[-12:, -12:] = Grid.render_tile(robot.carrying, tile_size=12)
             _draw_number(tile, robot.index)

@@ -60,7 +60,7 @@ def skill_set(agents: int) -> SkillSet:
 
 def room_number(name: str) -> int:
     """`room 3` → 3."""
-    return int(name.split()[-1])
+    return int(name.rsplit(maxsplit=1)[-1])
 
 
 @dataclass(frozen=True, slots=True)

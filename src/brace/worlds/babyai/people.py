@@ -1,140 +1,85 @@
-"""What goes wrong: people who move things and lock doors, wheels that slip, cameras that fail.
-
-All of it is drawn when the episode begins, so that every plan meets the same disturbances.
-"""
+"""People about the house: they move things and lock doors. And cameras that take one thing for another."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from brace.worlds.babyai.layout import ROOM_OF, FloorPlan
-from brace.worlds.babyai.robots import LEFT, RIGHT, Robot
+from brace.worlds.babyai.disturbances import Disturbances
+from brace.worlds.babyai.layout import ROOM_OF
+from brace.worlds.babyai.robots import Robot
 from brace.worlds.babyai.scenario import Scenario, place_object
 
-Disturbance = Literal["none", "normal", "strong"]
+if TYPE_CHECKING:
+    from brace.worlds.babyai.engine import Building
+
+_PLACES, _NAMES = 5, 6
+"""The streams of draws for where a thing is taken, and for what a faulty camera sees."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """How much goes wrong."""
-
-    move: float = 0.0
-    """The chance that people move an object in a step."""
-    locks: int = 0
-    """Doors that people try to lock in an episode."""
-    slip: float = 0.0
-    """The chance that an action becomes a turn."""
-    faults: tuple[float, ...] = ()
-    """For each camera that may fail: how likely it does."""
-
-
-RATES: dict[Disturbance, Rates] = {
-    "none": Rates(),
-    "normal": Rates(move=0.1, locks=1, slip=0.05, faults=(0.6,)),
-    "strong": Rates(move=0.15, locks=2, slip=0.1, faults=(1.0, 0.6)),
-}
-_FAULT_STARTS = (5, 40)
-_NOTICE_AFTER = (4, 20)
-_REPAIR_AFTER = (40, 90)
-_REPAIR_CHANCE = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One camera's bad time: from the first false report to its repair, and when that it is faulty is said."""
-
-    agent: int
-    start: int
-    notice: int
-    repair: int | None
-
-
-class Disturbances:
-    """The schedule of one episode, and its slips step by step."""
+class People:
+    """Do what the schedule says, where they can. They keep away from robots, so nobody sees it happen."""
 
     def __init__(
-        self, seed: int, rates: Rates, steps: int, things: Sequence[str], doors: int, scouts: Sequence[int],
-        agents: int,
-    ) -> None:  # fmt: skip
-        self._seed, self._rates, self._agents = seed, rates, agents
-        moves = np.random.default_rng([seed, 1])
-        self.moves = {
-            step: things[moves.integers(len(things))] for step in range(1, steps) if moves.random() < rates.move
-        }
-        """At which step people move which object, if they can."""
-        locks = np.random.default_rng([seed, 2])
-        self.locks = {
-            int(locks.integers(10, steps // 2)): locks.permutation(doors).tolist() for _ in range(rates.locks)
-        }
-        """At which step people lock the first of these doors that can be."""
-        self.faults = _draw_faults(np.random.default_rng([seed, 3]), rates.faults, scouts)
-        self._slips = np.random.default_rng([seed, 4])
+        self, scene: Scenario, schedule: Disturbances, building: Building, robots: Sequence[Robot]
+    ) -> None:
+        self._scene, self._schedule = scene, schedule
+        self._building, self._robots = building, robots
 
-    def slips(self) -> list[int | None]:
-        """For each robot the turn its next action becomes, or None. Drawn in every step, moving or not."""
-        chances, sides = self._slips.random(self._agents), self._slips.integers(2, size=self._agents)
-        return [
-            (LEFT, RIGHT)[side] if chance < self._rates.slip else None
-            for chance, side in zip(chances, sides, strict=True)
-        ]
+    def act(self, now: int, done: Mapping[int, int]) -> bool:
+        """What they do in this step, given each agent's number of jobs done; whether anything changed."""
+        name, doors = self._schedule.moves.get(now), self._schedule.locks.get(now)
+        moved = name is not None and self._move(name, now, done)
+        locked = doors is not None and self._lock([list(self._scene.floor.doors)[door] for door in doors])
+        return moved or locked
 
-    def stream(self, purpose: int, *numbers: int) -> np.random.Generator:
-        """Draws for one event, which depend on nothing drawn before."""
-        return np.random.default_rng([self._seed, purpose, *numbers])
+    def sees(self, agent: int, now: int, names: tuple[str, ...]) -> tuple[str, ...]:
+        """What a robot's camera makes of a room's contents."""
+        if not self._schedule.is_faulty(agent, now):
+            return names
+        rng = self._schedule.stream(_NAMES, agent, now)
+        known = sorted(self._scene.objects)
+        return tuple(sorted(known[index] for index in rng.permutation(len(known))[: rng.integers(1, 4)]))
 
-    def is_faulty(self, agent: int, now: int) -> bool:
-        """Whether this robot's camera sees wrong things now."""
-        return any(
-            fault.agent == agent and fault.start <= now and (fault.repair is None or now < fault.repair)
-            for fault in self.faults
+    def _move(self, name: str, now: int, done: Mapping[int, int]) -> bool:
+        """Take a thing to another room, unless its job is done or a robot is near."""
+        partner, agent, number = self._scene.role(name)
+        objects = self._building.objects()
+        if done[agent] > number or name not in objects:
+            return False
+        floor = self._scene.floor
+        reachable = floor.reach((self._robots[0].room,), self._building.locked(floor))
+        watched = {robot.room for robot in self._robots} | {ROOM_OF[robot.cell] for robot in self._robots}
+        home = ROOM_OF[objects[name]]
+        if home in watched or home not in reachable:
+            return False
+        near_partner = ROOM_OF[objects[partner]] if partner in objects else home
+        rooms = sorted(reachable - watched - {home, near_partner})
+        source = objects.pop(name)
+        if not place_object(self._schedule.stream(_PLACES, now), floor, objects, name, rooms):
+            return False
+        self._building.move(source, objects[name])
+        return True
+
+    def _lock(self, doors: Sequence[int]) -> bool:
+        """Lock the first of these doors that may be."""
+        locked, objects = self._building.locked(self._scene.floor), self._building.objects()
+        for cell in doors:
+            if self._may_lock(cell, locked, objects):
+                self._building.lock(cell)
+                return True
+        return False
+
+    def _may_lock(self, cell: int, locked: set[int], objects: Mapping[str, int]) -> bool:
+        """Whether all robots stay together, and every key needed is with them."""
+        floor = self._scene.floor
+        if cell in locked or floor.doors[cell].key not in self._scene.keys:
+            return False
+        if any(robot.cell in floor.doors for robot in self._robots):
+            return False
+        shut = locked | {cell}
+        together = floor.reach((self._robots[0].room,), shut)
+        keys = {floor.doors[door].key for door in shut}
+        return all(robot.room in together for robot in self._robots) and all(
+            key in objects and ROOM_OF[objects[key]] in together for key in keys
         )
-
-
-def _draw_faults(rng: np.random.Generator, chances: Sequence[float], scouts: Sequence[int]) -> list[Fault]:
-    faults = []
-    for agent, chance in zip(rng.permutation(scouts).tolist(), chances, strict=False):
-        happens = rng.random() < chance
-        start = int(rng.integers(*_FAULT_STARTS))
-        notice = start + int(rng.integers(*_NOTICE_AFTER))
-        repair = notice + int(rng.integers(*_REPAIR_AFTER)) if rng.random() < _REPAIR_CHANCE else None
-        if happens:
-            faults.append(Fault(agent, start, notice, repair))
-    return faults
-
-
-def new_place(
-    rng: np.random.Generator, floor: FloorPlan, objects: dict[str, int], name: str, partner: str,
-    robots: Sequence[Robot], reachable: set[int],
-) -> int | None:  # fmt: skip
-    """Where people take an object: another room, where no robot is. None when they leave it."""
-    if name not in objects:
-        return None
-    home = ROOM_OF[objects[name]]
-    watched = {robot.room for robot in robots} | {ROOM_OF[robot.cell] for robot in robots}
-    if home in watched or home not in reachable:
-        return None
-    beside = ROOM_OF[objects[partner]] if partner in objects else 0
-    rooms = [room for room in sorted(reachable) if room not in watched and room not in (home, beside)]
-    others = {other: cell for other, cell in objects.items() if other != name}
-    return others[name] if rooms and place_object(rng, floor, others, name, rooms) else None
-
-
-def may_lock(
-    scene: Scenario, cell: int, locked: set[int], objects: dict[str, int], robots: Sequence[Robot]
-) -> bool:
-    """Whether a door can be locked so that all robots stay together and every key needed is with them."""
-    floor = scene.floor
-    if cell in locked or floor.doors[cell].key not in scene.keys:
-        return False
-    if any(robot.cell in floor.doors for robot in robots):
-        return False
-    shut = locked | {cell}
-    together = floor.reach((robots[0].room,), shut)
-    keys = {floor.doors[door].key for door in shut}
-    return all(robot.room in together for robot in robots) and all(
-        key in objects and ROOM_OF[objects[key]] in together for key in keys
-    )

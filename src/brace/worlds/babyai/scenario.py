@@ -9,8 +9,16 @@ from typing import Literal
 import numpy as np
 
 from brace.worlds.babyai.layout import (
-    ADJACENT, COLOURS, INTERIOR, MAX_CARRIERS, OBJECTS, ROOM_OF, ROOMS, Door, FloorPlan,
-)  # fmt: skip
+    ADJACENT,
+    COLOURS,
+    INTERIOR,
+    MAX_CARRIERS,
+    OBJECTS,
+    ROOM_OF,
+    ROOMS,
+    Door,
+    FloorPlan,
+)
 
 Difficulty = Literal["easy", "normal", "hard"]
 
@@ -50,6 +58,19 @@ class Scenario:
     """Of each carrier, in order."""
     starts: tuple[tuple[int, int], ...]
     """Of each robot: its cell and its heading."""
+
+    @property
+    def things(self) -> list[str]:
+        """All objects that belong to a job."""
+        return [name for jobs in self.jobs.values() for job in jobs for name in (job.thing, job.beside)]
+
+    def role(self, name: str) -> tuple[str, int, int]:
+        """Of an object that belongs to a job: the other one, whose job it is, and its number from 0."""
+        for agent, jobs in self.jobs.items():
+            for number, job in enumerate(jobs):
+                if name in (job.thing, job.beside):
+                    return job.beside if name == job.thing else job.thing, agent, number
+        raise KeyError(name)
 
 
 def make_scenario(
@@ -108,7 +129,8 @@ def place_object(
 ) -> bool:
     """Find a free cell for an object in one of the rooms; False when there is none.
 
-    A room takes `more` than the usual number. It is not beside another object, and something more can be put down next to it and to every other.
+    A room takes `more` than the usual number. It is not beside another object, and something can still
+    be put down next to it and to every other.
     """
     occupied = set(objects.values())
     for room in rng.permutation(list(rooms)).tolist():
@@ -138,7 +160,7 @@ def _draw_locked_rooms(rng: np.random.Generator, count: int) -> list[int]:
 
 
 def _draw_doors(rng: np.random.Generator, locked_rooms: list[int]) -> list[tuple[int, int]]:
-    """One door for a locked room; between the others nearly all there can be, so that there are ways round."""
+    """One door for a locked room; between the others nearly all there can be, for ways round."""
     inner = [pair for pair in ADJACENT if not set(pair) & set(locked_rooms)]
     whole = len(_joined(5, inner))
     candidates = [inner[index] for index in rng.permutation(len(inner))]

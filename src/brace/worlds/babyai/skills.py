@@ -15,7 +15,7 @@ WAIT_STEPS = 6
 SEARCH_STEPS = 40
 SEARCH_AT_LEAST = 8
 SEARCHED = 50
-"""When every room within reach was seen in so many steps, what is searched for must be behind a locked door."""
+"""When every room within reach was seen in so many steps, a thing must be behind a locked door."""
 _FAR = 6
 """What one room's distance weighs on patrol, in steps since a room was seen."""
 
@@ -57,8 +57,9 @@ class Skills:
                 return self._search(robot, name, now)
             case "unlock", (room, beyond):
                 return self._unlock(robot, room_number(room), room_number(beyond))
-            case "drop", ():
-                return self._drop(robot)
+        return self._drop(robot) if call.skill == "drop" else self._wait(robot, now)
+
+    def _wait(self, robot: Robot, now: int) -> Outcome:
         if now - robot.since > WAIT_STEPS:
             return Done("waited")
         aside = [cell for cell in INTERIOR[robot.room] if cell not in self._floor.fronts]
@@ -146,7 +147,7 @@ class Skills:
     def no_way(self, robot: Robot, room: int) -> str:
         """Why there is no way to a room: the first locked door on the shortest way there."""
         door = self._floor.first_locked(robot.room, room, self._team.locked)
-        return f"no way to room {room}: blocked" if door is None else f"no way to room {room}: {door} is locked"
+        return f"no way to room {room}: {'blocked' if door is None else f'{door} is locked'}"
 
     def _look_for(self, robot: Robot, name: str, room: int) -> Outcome:
         if robot.saw_all(INTERIOR[room], robot.since):

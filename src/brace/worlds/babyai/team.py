@@ -14,7 +14,7 @@ AGAIN = 12
 
 Content = Callable[[int], tuple[str, str]]
 """What a seen cell holds: a kind (`ball`, …, `door`, or empty) and a name or a door's state."""
-Misname = Callable[[Robot, int, tuple[str, ...]], tuple[str, ...]]
+Misname = Callable[[Robot, tuple[str, ...]], tuple[str, ...]]
 """What a robot's camera makes of a room's contents."""
 
 
@@ -34,7 +34,7 @@ class Team:
         self._content, self._misname = content, misname
 
     def look(self, robot: Robot, now: int) -> tuple[list[str], list[tuple[int, tuple[str, ...]]]]:
-        """Take in what a robot sees. Returns what it says of doors, and the rooms it reports with contents."""
+        """Take in what a robot sees. Returns what it says of doors, and the rooms it reports."""
         said, rooms = [], set()
         for cell in robot.view:
             robot.last_seen[cell] = now
@@ -70,7 +70,7 @@ class Team:
         if names == before and now - when < AGAIN:
             return []
         robot.reported[room] = now, names
-        return [(room, self._misname(robot, room, names))]
+        return [(room, self._misname(robot, names))]
 
     def find(self, robot: Robot, name: str, room: int) -> int | None:
         """Where in a room this robot itself has seen an object since it began its skill."""

@@ -11,16 +11,18 @@ from brace.context.segments import Kind
 from brace.errors import ConfigError
 from brace.plan import Plan, SkillCall
 from brace.registry import worlds
-from brace.worlds.babyai.layout import NAMES, MAX_AGENTS, OBJECTS, ROOM_OF, room_number, skill_set
+from brace.worlds.babyai.disturbances import RATES, Disturbance, Disturbances
+from brace.worlds.babyai.layout import MAX_AGENTS, NAMES, room_number, skill_set
 from brace.worlds.babyai.moving import Driver
-from brace.worlds.babyai.people import RATES, Disturbance, Disturbances, may_lock, new_place
-from brace.worlds.babyai.planning import Facts, Lock, write_plan
+from brace.worlds.babyai.people import People
+from brace.worlds.babyai.planning import Facts, write_plan
 from brace.worlds.babyai.reading import read
 from brace.worlds.babyai.robots import DROP, FORWARD, PICKUP, Robot
 from brace.worlds.babyai.scenario import Difficulty, Job, make_scenario
 from brace.worlds.babyai.shortest import fewest_actions
 from brace.worlds.babyai.skills import Done, Failed, Skills
 from brace.worlds.babyai.team import Team
+from brace.worlds.babyai.truth import truth_plan
 from brace.worlds.base import Events, WorldInfo, need_simulator
 from brace.worlds.following import SkillWorld
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 IDLE_LIMIT = 8
 """A carrier without a skill for so many steps, with jobs left, is stuck."""
-MAX_STEPS = {"easy": 140, "normal": 280, "hard": 420}
+MAX_STEPS = {"easy": 140, "normal": 260, "hard": 420}
 MORE_TIME = {1: 1.3, 2: 1.15}
 """Without scouts, finding things takes longer."""
 
@@ -85,16 +87,11 @@ class BabyAIWorld(SkillWorld):
         self._team = Team(scene.floor, building.content, self._misname)
         self._skills = Skills(self._team, self._robots)
         self._driver = Driver(self._team, self._robots)
-        self._things = {
-            name: (other, agent, number)
-            for agent, jobs in scene.jobs.items()
-            for number, job in enumerate(jobs)
-            for name, other in ((job.thing, job.beside), (job.beside, job.thing))
-        }
         self._trouble = Disturbances(
-            seed, self._rates, self.max_steps, list(self._things), len(scene.floor.doors),
+            seed, self._rates, self.max_steps, scene.things, len(scene.floor.doors),
             range(len(scene.jobs), self._agents), self._agents,
         )  # fmt: skip
+        self._people = People(scene, self._trouble, building, self._robots)
         self._done_jobs = dict.fromkeys(scene.jobs, 0)
         self._now = 0
         self._version = 0
@@ -113,7 +110,9 @@ class BabyAIWorld(SkillWorld):
             ))
             for agent, jobs in self._scene.jobs.items()
         ]  # fmt: skip
-        news.append(Segment("task", "a room report lists all objects of that room; people may move them later"))
+        news.append(
+            Segment("task", "a room report lists all objects of that room; people may move them later")
+        )
         if self._agents > carriers:
             news.append(Segment("task", "an agent without a line in the plan patrols the rooms and reports"))
         news.append(Segment("goal", f"all jobs done within {self.max_steps} steps"))
@@ -208,25 +207,12 @@ class BabyAIWorld(SkillWorld):
 
     def truth_plan(self) -> Plan:
         """The plan of one who sees where everything is and which doors are locked."""
-        facts = Facts(
-            {agent: self._jobs_left(agent) for agent in self._scene.jobs},
-            {name: ROOM_OF[cell] for name, cell in self._building.objects().items()},
-            {robot.index: robot.holds for robot in self._robots if robot.holds},
-            {robot.index: robot.room for robot in self._robots},
-        )
-        return write_plan(facts, self._truly_blocking)
+        jobs = {agent: self._jobs_left(agent) for agent in self._scene.jobs}
+        return truth_plan(self._building, self._floor, self._robots, jobs)
 
     def read(self, prompt: str) -> Plan:
         """The plan of one who reads this text perfectly and knows nothing else."""
         return read(prompt, self._agents)
-
-    def _truly_blocking(self, agent: int, room: int | None) -> Lock | None:
-        locked = self._building.locked(self._floor)
-        here = self._robots[agent].room
-        if room is None or room in self._floor.reach((here,), locked):
-            return None
-        door = self._floor.first_locked(here, room, locked)
-        return None if door is None else Lock(door.colour, door.rooms)
 
     # One step of one robot
 
@@ -362,44 +348,19 @@ class BabyAIWorld(SkillWorld):
                 if news:
                     self._divergence = 1.0
 
-    def _misname(self, robot: Robot, room: int, names: tuple[str, ...]) -> tuple[str, ...]:
-        """A faulty camera takes things for others."""
-        if not self._trouble.is_faulty(robot.index, self._now):
-            return names
-        rng = self._trouble.stream(6, robot.index, self._now)
-        known = sorted(self._scene.objects)
-        return tuple(sorted(known[index] for index in rng.permutation(len(known))[: rng.integers(1, 4)]))
+    def _misname(self, robot: Robot, names: tuple[str, ...]) -> tuple[str, ...]:
+        return self._people.sees(robot.index, self._now, names)
 
     def _disturb(self) -> None:
-        now, trouble, building = self._now, self._trouble, self._building
-        for fault in trouble.faults:
-            if now == fault.notice:
+        for fault in self._trouble.faults:
+            if self._now == fault.notice:
                 self._team.faulty.add(fault.agent)
                 self._note("message", f"agent {fault.agent}'s camera is faulty: do not trust its reports")
                 self._divergence = 1.0
-            elif now == fault.repair:
+            elif self._now == fault.repair:
                 self._team.faulty.discard(fault.agent)
                 self._note("message", f"agent {fault.agent}'s camera is repaired")
-        name = trouble.moves.get(now)
-        doors = trouble.locks.get(now)
-        if name is None and doors is None:
-            return
-        objects, locked = building.objects(), building.locked(self._floor)
-        if name is not None:
-            partner, agent, number = self._things[name]
-            reachable = self._floor.reach((self._robots[0].room,), locked)
-            target = new_place(
-                trouble.stream(5, now), self._floor, objects, name, partner, self._robots, reachable
-            )
-            if target is not None and self._done_jobs[agent] <= number:
-                building.move(objects[name], target)
-                self._version += 1
-        for index in doors or ():
-            cell = list(self._floor.doors)[index]
-            if may_lock(self._scene, cell, locked, objects, self._robots):
-                building.lock(cell)
-                self._version += 1
-                break
+        self._version += self._people.act(self._now, self._done_jobs)
 
 
 def _check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:

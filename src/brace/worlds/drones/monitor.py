@@ -56,9 +56,10 @@ def find_hazards(tracks: Sequence[Track]) -> dict[Pair, float]:
     places, heights = _horizontal(tracks, times), _vertical(tracks, times)
     for one, other in _pairs(tracks):
         gaps = np.linalg.norm(places[one] - places[other], axis=-1)
-        close = (gaps < HAZARD) & (np.abs(heights[one] - heights[other]) < HAZARD_HEIGHT)
+        steps = np.abs(heights[one] - heights[other])
+        distances = np.hypot(gaps, steps)
         # Two that part already are no hazard any more.
-        close &= gaps <= gaps[0]
+        close = (gaps < HAZARD) & (steps < HAZARD_HEIGHT) & (distances < distances[0] - 0.01)
         if close.any():
             found[_ordered(tracks[one].drone, tracks[other].drone)] = float(times[int(np.argmax(close))])
     return found

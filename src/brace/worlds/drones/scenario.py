@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from brace.worlds.drones.airspace import GATES, LAYERS, Vector, gate_angle, on_circle
+from brace.worlds.drones.airspace import GATES, LAYERS, RADIUS, Vector, gate_angle, on_circle
 
 Draw = np.random.Generator
+
+RUN_UP = 2.7
+"""Metres outside the circle at which intruders come and go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Disturbance:
 
 
 DIFFICULTIES = {
-    "easy": Difficulty((2, 2), (1.2, 1.5), 3.5, 30.0),
+    "easy": Difficulty((2, 3), (1.2, 1.5), 3.5, 30.0),
     "normal": Difficulty((2, 3), (1.2, 1.8), 2.7, 25.0),
     "hard": Difficulty((3, 4), (1.5, 2.0), 2.2, 22.0),
 }
@@ -200,10 +203,11 @@ def _draw_intruders(
                 shut = shut | {switch.layer} if switch.closed else shut - {switch.layer}
         entry = int(draw.integers(GATES))
         leave = entry + int(draw.integers(3, 6))
-        start, end = (on_circle(gate_angle(1) + (gap + 0.5) * np.pi / 4, 9.5) for gap in (entry, leave))
+        into, out = (on_circle((gate_angle(gap + 1) + gate_angle(gap + 2)) / 2) for gap in (entry, leave))
+        run_up = (out - into) * (RUN_UP / float(np.linalg.norm(out - into)))
         layer = int(draw.choice([layer for layer in LAYERS if layer not in shut]))
-        intruders.append(Intruder(at, layer, start, end, disturbance.intruder_speed))
-        at += 19.0 / disturbance.intruder_speed + float(draw.uniform(1.0, 3.0))
+        intruders.append(Intruder(at, layer, into - run_up, out + run_up, disturbance.intruder_speed))
+        at += 2 * (RADIUS + RUN_UP) / disturbance.intruder_speed + float(draw.uniform(1.0, 3.0))
     return intruders
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
 import numpy as np
@@ -26,24 +25,21 @@ Wind = Callable[[float, Vector], Vector]
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Swallow what PyBullet's C code prints about itself when it is loaded and connected."""
+    """Swallow what PyFlyt and PyBullet's C code print about themselves when loaded and connected."""
     libc = ctypes.CDLL(None)
-    sys.stdout.flush()
-    sys.stderr.flush()
     libc.fflush(None)
     kept = os.dup(1), os.dup(2)
-    with open(os.devnull, "wb") as nowhere:
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)
-    try:
-        yield
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        libc.fflush(None)
-        for number, copy in enumerate(kept, start=1):
-            os.dup2(copy, number)
-            os.close(copy)
+        try:
+            with redirect_stdout(nowhere), redirect_stderr(nowhere):
+                yield
+        finally:
+            libc.fflush(None)
+            for number, copy in enumerate(kept, start=1):
+                os.dup2(copy, number)
+                os.close(copy)
 
 
 class Swarm:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Literal
 from brace.context import Segment
 from brace.errors import ConfigError, suggestion
 from brace.plan import Plan, SkillCall
-from brace.plan.skills import finite_number
 from brace.registry import worlds
 from brace.worlds.base import Events, WorldInfo, need_simulator
 from brace.worlds.drones import airspace, reading
 from brace.worlds.drones.airspace import GATES, INTRUDER, drone_name, gate_name
 from brace.worlds.drones.drawing import Scene, draw
 from brace.worlds.drones.flight import Flight, Pilot
+from brace.worlds.drones.plans import objection, straight_across
 from brace.worlds.drones.scenario import (
     DIFFICULTIES,
     DISTURBANCES,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 MOST_AGENTS = GATES
 TELEMETRY_STEPS = 10
-YIELD_S, LONGEST_HOLD_S = 8.0, 20.0
+YIELD_S = 8.0
 IDLE_S = 1.5
 
 
@@ -166,34 +166,12 @@ class DronesWorld(SkillWorld):
         self._goal_changed = self._events.goal_changed
 
     def refuse(self, plan: Plan) -> str | None:
-        """Two drones for one gate, waits without end, drones that wait for each other."""
-        bound_for: dict[str, int] = {}
-        waits: dict[str, str] = {}
-        for drone, calls in plan.steps:
-            name = drone_name(drone)
-            for call in calls:
-                value = call.args[0]
-                if call.skill == "hold" and not 0 < (finite_number(value) or 0.0) <= LONGEST_HOLD_S:
-                    return f"{name}, {call}: hold for more than 0 and at most {LONGEST_HOLD_S:.0f} seconds"
-                if call.skill == "yield" and value == name:
-                    return f"{name}, {call}: a drone cannot yield to itself"
-                if call.skill == "yield" and waits.get(value) == name:
-                    return f"{value} and {name} yield to each other"
-                if call.skill == "yield":
-                    waits[name] = value
-                if call.skill == "goto" and bound_for.setdefault(value, drone) != drone:
-                    return f"{value} is given to {drone_name(bound_for[value])} and {name}"
-        return None
+        """Gates given twice and waits that cannot end."""
+        return objection(plan)
 
     def default_plan(self) -> Plan:
-        """Each on a layer of its own straight across: right if nothing were ever different."""
-        lines = []
-        for drone in range(self._agents):
-            layer, across = drone % len(airspace.LAYERS) + 1, (drone + GATES // 2) % GATES + 1
-            lines.append(
-                (drone, (SkillCall("layer", (str(layer),)), SkillCall("goto", (gate_name(across),))))
-            )
-        return Plan(tuple(lines))
+        """Straight across on the usual layers, which is right if nothing is ever different."""
+        return straight_across(self._agents)
 
     def truth_plan(self) -> Plan:
         """The reader's rule on the facts as they are."""
