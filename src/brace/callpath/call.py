@@ -93,8 +93,8 @@ class CallPath:
         for name, mode in modes.items():
             if isinstance(mode.compressor, InModel) and not getattr(pool.planner, "prunes", False):
                 raise ConfigError(
-                    f"modes.{name}.compress = 'in-model': planner {pool.planner.name!r} does not prune in its "
-                    "layers; choose a compressor that cuts the text, or a local planner"
+                    f"modes.{name}.compress = 'in-model': planner {pool.planner.name!r} does not prune in "
+                    "its layers; choose a compressor that cuts the text, or a local planner"
                 )
         self._template_tokens = {
             name: self._tokenizer.count(mode.template.render([])) for name, mode in modes.items()

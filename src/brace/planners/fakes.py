@@ -24,7 +24,9 @@ class _Fake:
         self.tokenizer: Tokenizer = self._inner.tokenizer if self._inner else WordTokenizer()
 
     def _answer(self, prompt: Prompt, limits: Limits) -> str:
-        return "".join(self._inner.stream(prompt, limits)) if self._inner else self._text
+        if self._inner is None:
+            return self._text
+        return "".join(piece for piece in self._inner.stream(prompt, limits) if isinstance(piece, str))
 
 
 @planners.register("fake-fixed")

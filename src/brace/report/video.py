@@ -115,7 +115,7 @@ class _Story:
         yield "#20242a", f"{self._world}   step {t}   {t * self._dt:.1f} s"
         step = self._steps.get(t, {})
         yield style.GREEN, "triggers: " + (", ".join(step.get("triggers") or []) or "none")
-        yield style.INK, f"held back: {step.get('gate') or 'nothing'}"
+        yield style.INK, "held back: " + (step.get("gate") or "nothing")
         running = [call for call in self._calls if call["t"] <= t < call["t_end"]]
         ended = [call for call in self._calls if call["t_end"] <= t]
         if running:

@@ -60,15 +60,18 @@ class Batch:
 
 def build_model(recipe: Recipe, vocabulary: int) -> Any:
     """A fresh model of the recipe's shape."""
-    from transformers import LlamaConfig, LlamaForCausalLM  # noqa: PLC0415 - an extra
+    import transformers  # noqa: PLC0415 - an extra
 
-    config = LlamaConfig(
+    # Their signatures differ between versions.
+    library: Any = transformers
+    config = library.LlamaConfig(
         vocab_size=vocabulary, hidden_size=recipe.hidden, intermediate_size=recipe.feed_forward,
         num_hidden_layers=recipe.layers, num_attention_heads=recipe.heads, num_key_value_heads=recipe.heads,
-        max_position_embeddings=recipe.positions, rope_theta=5e5, tie_word_embeddings=True,
+        max_position_embeddings=recipe.positions, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 5e5},
         attn_implementation="sdpa", pad_token_id=0, bos_token_id=1, eos_token_id=2,
     )  # fmt: skip
-    return LlamaForCausalLM(config)
+    return library.LlamaForCausalLM(config)
 
 
 class Encoder:
@@ -77,9 +80,10 @@ class Encoder:
     def __init__(self, tokenizer_file: Path) -> None:
         from tokenizers import Tokenizer  # noqa: PLC0415 - an extra
 
-        self._tokenizer = Tokenizer.from_file(str(tokenizer_file))
+        self._tokenizer: Any = Tokenizer.from_file(str(tokenizer_file))
         self.size: int = self._tokenizer.get_vocab_size()
-        self._begin, self._end = (self._tokenizer.token_to_id(token) for token in (BEGIN, END))
+        self._begin = int(self._tokenizer.token_to_id(BEGIN))
+        self._end = int(self._tokenizer.token_to_id(END))
 
     def encode(self, lesson: Lesson) -> tuple[list[int], list[float], int]:
         """Ids, weights, and where the plan begins."""
@@ -247,7 +251,7 @@ def _train_step(model: Any, optimiser: Any, ids: Any, weights: Any, device: str)
         logits = model.lm_head(hidden[wanted])
     each = functional.cross_entropy(logits.float(), targets[wanted], reduction="none")
     w = w[wanted]
-    loss = (each * w).sum() / w.sum()
+    loss: Any = (each * w).sum() / w.sum()
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimiser.step()

@@ -9,7 +9,7 @@ from brace.registry import compressors
 
 @compressors.register("in-model")
 class InModel:
-    """The whole context goes to the planner together with the budget. Planners that cannot prune refuse it."""
+    """The whole context goes to the planner, together with the budget."""
 
     name = "in-model"
 

@@ -18,7 +18,7 @@ from minigrid.utils.rendering import fill_coords, point_in_triangle, rotate_fn
 from numpy.typing import NDArray
 
 from brace.worlds.babyai.layout import ADJACENT, INTERIOR, ROOM_SIZE, SIDE, WIDTH, Door, FloorPlan
-from brace.worlds.babyai.robots import Robot
+from brace.worlds.babyai.robots import TOGGLE, Robot
 
 _KINDS: dict[str, type[Ball] | type[Box] | type[Key]] = {"ball": Ball, "box": Box, "key": Key}
 _TILE = 30
@@ -47,6 +47,9 @@ class Building(RoomGrid):
             render_mode="rgb_array", tile_size=_TILE,
         )  # fmt: skip
         self._offsets = [self._view_offsets(heading) for heading in range(4)]
+        self._views: dict[tuple[int, int], list[int]] = {}
+        """What was seen from a cell with a heading. Only walls and doors hide anything, so it holds until a
+        door moves."""
 
     def gen_obs(self) -> dict[str, object]:
         """Nothing: `view` tells what is needed, and encoding it for a network would be half the work."""
@@ -63,6 +66,7 @@ class Building(RoomGrid):
     def hang(self, door: Door, *, locked: bool) -> None:
         """Put a door into its wall."""
         room, heading = self._wall(door.rooms)
+        self._views.clear()
         self.add_door((room - 1) % SIDE, (room - 1) // SIDE, heading, door.colour, locked)
 
     def put(self, name: str, cell: int) -> None:
@@ -88,6 +92,7 @@ class Building(RoomGrid):
         """Shut and lock a door."""
         door = self.door(cell)
         door.is_open, door.is_locked = False, True
+        self._views.clear()
 
     def door(self, cell: int) -> GridDoor:
         """The door in a cell."""
@@ -114,20 +119,18 @@ class Building(RoomGrid):
         """One action of one robot, by MiniGrid's rules."""
         self._swap_in(robot)
         self.step(action)
+        if action == TOGGLE:
+            self._views.clear()
         robot.cell = int(self.agent_pos[1]) * WIDTH + int(self.agent_pos[0])
         robot.heading = int(self.agent_dir)
         robot.carrying = self.carrying
 
     def view(self, robot: Robot) -> list[int]:
         """The cells a robot sees."""
-        self._swap_in(robot)
-        _, mask = self.gen_obs_grid()  # type: ignore[no-untyped-call]
-        y, x = divmod(robot.cell, WIDTH)
-        return [
-            (y + dy) * WIDTH + x + dx
-            for seen, (dx, dy) in zip(mask.ravel().tolist(), self._offsets[robot.heading], strict=True)
-            if seen and 0 <= x + dx < WIDTH and 0 <= y + dy < WIDTH
-        ]
+        place = robot.cell, robot.heading
+        if place not in self._views:
+            self._views[place] = self._look(robot)
+        return self._views[place]
 
     def picture(self, robots: Sequence[Robot]) -> NDArray[np.uint8]:
         """The whole building from above with every robot, its number, and what it carries in its corner."""
@@ -142,6 +145,17 @@ class Building(RoomGrid):
                 tile[-12:, -12:] = Grid.render_tile(robot.carrying, tile_size=12)
             _draw_number(tile, robot.index)
         return image
+
+    def _look(self, robot: Robot) -> list[int]:
+        """MiniGrid's own view, as cells of the building."""
+        self._swap_in(robot)
+        _, mask = self.gen_obs_grid()  # type: ignore[no-untyped-call]
+        y, x = divmod(robot.cell, WIDTH)
+        return [
+            (y + dy) * WIDTH + x + dx
+            for seen, (dx, dy) in zip(mask.ravel().tolist(), self._offsets[robot.heading], strict=True)
+            if seen and 0 <= x + dx < WIDTH and 0 <= y + dy < WIDTH
+        ]
 
     def _swap_in(self, robot: Robot) -> None:
         self.agent_pos = (robot.cell % WIDTH, robot.cell // WIDTH)

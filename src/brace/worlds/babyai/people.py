@@ -26,12 +26,13 @@ class People:
         self._scene, self._schedule = scene, schedule
         self._building, self._robots = building, robots
 
-    def act(self, now: int, done: Mapping[int, int]) -> bool:
-        """What they do in this step, given each agent's number of jobs done; whether anything changed."""
+    def act(self, now: int, done: Mapping[int, int]) -> None:
+        """What they do in this step, given each agent's number of jobs done."""
         name, doors = self._schedule.moves.get(now), self._schedule.locks.get(now)
-        moved = name is not None and self._move(name, now, done)
-        locked = doors is not None and self._lock([list(self._scene.floor.doors)[door] for door in doors])
-        return moved or locked
+        if name is not None:
+            self._move(name, now, done)
+        if doors is not None:
+            self._lock([list(self._scene.floor.doors)[door] for door in doors])
 
     def sees(self, agent: int, now: int, names: tuple[str, ...]) -> tuple[str, ...]:
         """What a robot's camera makes of a room's contents."""
@@ -41,34 +42,31 @@ class People:
         known = sorted(self._scene.objects)
         return tuple(sorted(known[index] for index in rng.permutation(len(known))[: rng.integers(1, 4)]))
 
-    def _move(self, name: str, now: int, done: Mapping[int, int]) -> bool:
+    def _move(self, name: str, now: int, done: Mapping[int, int]) -> None:
         """Take a thing to another room, unless its job is done or a robot is near."""
         partner, agent, number = self._scene.role(name)
         objects = self._building.objects()
         if done[agent] > number or name not in objects:
-            return False
+            return
         floor = self._scene.floor
         reachable = floor.reach((self._robots[0].room,), self._building.locked(floor))
         watched = {robot.room for robot in self._robots} | {ROOM_OF[robot.cell] for robot in self._robots}
         home = ROOM_OF[objects[name]]
         if home in watched or home not in reachable:
-            return False
+            return
         near_partner = ROOM_OF[objects[partner]] if partner in objects else home
         rooms = sorted(reachable - watched - {home, near_partner})
         source = objects.pop(name)
-        if not place_object(self._schedule.stream(_PLACES, now), floor, objects, name, rooms):
-            return False
-        self._building.move(source, objects[name])
-        return True
+        if place_object(self._schedule.stream(_PLACES, now), floor, objects, name, rooms):
+            self._building.move(source, objects[name])
 
-    def _lock(self, doors: Sequence[int]) -> bool:
+    def _lock(self, doors: Sequence[int]) -> None:
         """Lock the first of these doors that may be."""
         locked, objects = self._building.locked(self._scene.floor), self._building.objects()
         for cell in doors:
             if self._may_lock(cell, locked, objects):
                 self._building.lock(cell)
-                return True
-        return False
+                return
 
     def _may_lock(self, cell: int, locked: set[int], objects: Mapping[str, int]) -> bool:
         """Whether all robots stay together, and every key needed is with them."""

@@ -31,10 +31,6 @@ class Robot:
     """For each cell: the step when this robot last saw it."""
     reported: dict[int, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
     """For each room: when this robot last reported it, and what."""
-    sees: tuple[int, int, int] = (-1, -1, -1)
-    """Cell, heading and state of the building when it last looked."""
-    view: list[int] = field(default_factory=list)
-    """The cells it saw then."""
     room: int = 0
     """The room it is in, or came from when it stands in a door."""
     patrols: int = 0

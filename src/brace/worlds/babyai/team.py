@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from brace.worlds.babyai.layout import INTERIOR, KINDS, ROOM_OF, FloorPlan
 from brace.worlds.babyai.robots import Robot
@@ -33,10 +33,12 @@ class Team:
         """Whose camera was declared faulty."""
         self._content, self._misname = content, misname
 
-    def look(self, robot: Robot, now: int) -> tuple[list[str], list[tuple[int, tuple[str, ...]]]]:
+    def look(
+        self, robot: Robot, view: Iterable[int], now: int
+    ) -> tuple[list[str], list[tuple[int, tuple[str, ...]]]]:
         """Take in what a robot sees. Returns what it says of doors, and the rooms it reports."""
         said, rooms = [], set()
-        for cell in robot.view:
+        for cell in view:
             robot.last_seen[cell] = now
             kind, name = self._content(cell)
             room = ROOM_OF[cell]

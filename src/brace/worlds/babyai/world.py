@@ -17,7 +17,7 @@ from brace.worlds.babyai.moving import Driver
 from brace.worlds.babyai.people import People
 from brace.worlds.babyai.planning import Facts, write_plan
 from brace.worlds.babyai.reading import read
-from brace.worlds.babyai.robots import DROP, FORWARD, PICKUP, Robot
+from brace.worlds.babyai.robots import DROP, PICKUP, Robot
 from brace.worlds.babyai.scenario import Difficulty, Job, make_scenario
 from brace.worlds.babyai.shortest import fewest_actions
 from brace.worlds.babyai.skills import Done, Failed, Skills
@@ -94,7 +94,6 @@ class BabyAIWorld(SkillWorld):
         self._people = People(scene, self._trouble, building, self._robots)
         self._done_jobs = dict.fromkeys(scene.jobs, 0)
         self._now = 0
-        self._version = 0
         self._actions = self._walked = self._slipped = 0
         self._succeeded = self._failed = False
         self._divergence = 0.0
@@ -226,7 +225,6 @@ class BabyAIWorld(SkillWorld):
             self._slipped += 1
         held, cell = robot.holds, robot.cell
         self._building.act(robot, action)
-        self._version += action > FORWARD
         if robot.cell != cell:
             robot.came_from = cell
             self._walked += 1
@@ -321,10 +319,7 @@ class BabyAIWorld(SkillWorld):
         for robot in self._robots:
             if robot.enter():
                 self._note("observation", f"in room {robot.room}", robot.index)
-            state = robot.cell, robot.heading, self._version
-            if robot.sees != state:
-                robot.sees, robot.view = state, self._building.view(robot)
-            said, reports = self._team.look(robot, self._now)
+            said, reports = self._team.look(robot, self._building.view(robot), self._now)
             for text in said:
                 self._note("message", text, robot.index)
             for room, names in reports:
@@ -360,7 +355,7 @@ class BabyAIWorld(SkillWorld):
             elif self._now == fault.repair:
                 self._team.faulty.discard(fault.agent)
                 self._note("message", f"agent {fault.agent}'s camera is repaired")
-        self._version += self._people.act(self._now, self._done_jobs)
+        self._people.act(self._now, self._done_jobs)
 
 
 def _check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
