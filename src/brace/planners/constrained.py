@@ -2,7 +2,7 @@
 
 The masks are llguidance's. On our worlds' grammars, on a CPU and for vocabularies of 2k to 150k, it compiles
 one in about 5 ms, masks a token in 0.1 to 0.5 ms and needs no other package. xgrammar masks faster still,
-but brings torch, transformers and triton; outlines-core takes half a minute to compile a grammar for 49k tokens.
+but brings torch, transformers and triton; outlines-core takes half a minute to compile one for 49k tokens.
 """
 
 from __future__ import annotations

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import copy
-import ctypes.util
 import importlib.metadata
 import logging
 import os
 import re
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +14,7 @@ import numpy as np
 
 from brace.errors import BraceError, ConfigError
 from brace.worlds.arms.geometry import Pose, Vector, vector_of
+from brace.worlds.arms.picture import Painter, choose_gl
 from brace.worlds.base import WorldInfo, need_simulator
 
 if TYPE_CHECKING:
@@ -23,13 +22,7 @@ if TYPE_CHECKING:
 
 OLDEST_MUJOCO, FIRST_UNFIT_MUJOCO = (3, 3), (3, 9)
 CONTROL_FREQUENCY = 20
-FRAME_WIDTH, FRAME_HEIGHT = 480, 360
 ROBOT = "Panda"
-
-_NO_PICTURE = (
-    "no picture can be drawn here ({error}): install libosmesa6 (software) or libegl1 (GPU) and set "
-    "MUJOCO_GL=osmesa or MUJOCO_GL=egl before the program starts; stepping works without"
-)
 
 
 def check_mujoco(version: str) -> None:
@@ -41,20 +34,6 @@ def check_mujoco(version: str) -> None:
         f"mujoco {version} does not fit robosuite 1.5.2: it needs mujoco>=3.3,<3.9; "
         "pip install 'mujoco>=3.3,<3.9'"
     )
-
-
-def choose_gl() -> None:
-    """Name a headless renderer before MuJoCo is imported, which loads it at once and fails if it is absent.
-
-    What the user has set, and a machine with a screen, are left alone.
-    """
-    if "MUJOCO_GL" in os.environ or "DISPLAY" in os.environ or not sys.platform.startswith("linux"):
-        return
-    for name, library in (("osmesa", "OSMesa"), ("egl", "EGL")):
-        if ctypes.util.find_library(library) is not None:
-            os.environ["MUJOCO_GL"] = name
-            return
-    os.environ["MUJOCO_GL"] = "disable"
 
 
 def load_robosuite(info: WorldInfo, name: str) -> Any:
@@ -107,7 +86,7 @@ class Simulator:
         # What they compute in each of 25 substeps is read from the simulation directly where it is needed.
         self.env._observables = {}
         self._camera = camera
-        self._renderer: Any = None
+        self._painter: Painter | None = None
         self._owners = self._geom_owners()
         self.has_fingers = bool(self.env.robots[0].gripper["right"].dof)
 
@@ -168,24 +147,15 @@ class Simulator:
 
     def frame(self) -> Frame:
         """The scene as its camera sees it; the renderer is made when the first picture is wanted."""
-        sim, mujoco = self.env.sim, self._mujoco
-        try:
-            if self._renderer is None:
-                self._renderer = mujoco.Renderer(sim.model._model, FRAME_HEIGHT, FRAME_WIDTH)
-            options = mujoco.MjvOption()
-            # Group 0 is what collides, group 1 what is meant to be seen.
-            options.geomgroup[0] = 0
-            self._renderer.update_scene(sim.data._data, camera=self._camera, scene_option=options)
-            picture: Frame = np.array(self._renderer.render(), dtype=np.uint8)
-        except (RuntimeError, ImportError, AttributeError, mujoco.FatalError) as error:
-            raise BraceError(_NO_PICTURE.format(error=error)) from error
-        return picture
+        if self._painter is None:
+            self._painter = Painter(self._mujoco, self.env.sim.model._model, self._camera)
+        return self._painter.draw(self.env.sim.data._data)
 
     def close(self) -> None:
         """Give the renderer and the simulation back."""
-        if self._renderer is not None:
-            self._renderer.close()
-            self._renderer = None
+        if self._painter is not None:
+            self._painter.close()
+            self._painter = None
         self.env.close()
 
 

@@ -81,7 +81,9 @@ class Skills:
                 for other in self._robots
                 if other is not robot and other.index not in faulty and _is_looking(other)
             }
-            rooms = [room for room in reachable if room not in others] or sorted(reachable)
+            # On to another room, if possible one that nobody else is going to.
+            elsewhere = reachable - {robot.room} or reachable
+            rooms = elsewhere - others or elsewhere
             robot.patrols = max(
                 rooms,
                 key=lambda room: (now - seen.get(room, -60) - _FAR * _apart(robot.room, room), -room),

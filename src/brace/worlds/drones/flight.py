@@ -138,14 +138,14 @@ class Flight:
         self.flight_s += len(bound) * self._dt
         return touched
 
-    def arrivals(self) -> list[int]:
-        """The drones that have just come to the gate they were flying to; they are parked there now."""
+    def arrivals(self) -> list[tuple[int, int]]:
+        """The drones that have just come to the gate they were flying to, where they are parked now."""
         arrived = []
         for drone, pilot in enumerate(self.pilots):
             gate = pilot.flying_to
             if gate is not None and np.linalg.norm(parking(gate) - self._all[drone][:2]) <= ARRIVED:
                 pilot.parked, pilot.flying_to, pilot.hover = gate, None, parking(gate)
-                arrived.append(drone)
+                arrived.append((drone, gate))
         return arrived
 
     def possible_tracks(self) -> list[Track]:

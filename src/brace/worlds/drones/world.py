@@ -209,8 +209,8 @@ class DronesWorld(SkillWorld):
             for drone in (one, other):
                 if 0 <= drone < self._agents:
                     self._tell("failure", "touched something and is down", drone)
-        for drone in flight.arrivals():
-            self._tell("action", f"arrived at {gate_name(flight.pilots[drone].parked or 0)}", drone)
+        for drone, arrived_at in flight.arrivals():
+            self._tell("action", f"arrived at {gate_name(arrived_at)}", drone)
             self._end_skill(drone)
         for drone, pilot in enumerate(flight.pilots):
             if not hold:
