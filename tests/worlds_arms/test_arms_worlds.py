@@ -63,7 +63,7 @@ def test_a_plan_learnt_by_heart_does_not(world: ArmsWorld) -> None:
     world.reset(1_000_000)
     memory = world.truth_plan()
     world.reset(SEED)
-    for _ in range(150):
+    for _ in range(110):
         world.observe()
         if world.events().failed or world.rest().is_empty:
             world.apply(memory)
@@ -106,7 +106,7 @@ def test_holding_stops_the_arms_and_nothing_else(lift: LiftWorld) -> None:
 
 
 def test_an_arm_that_reaches_beside_the_handle_holds_nothing_and_gets_stuck(lift: LiftWorld) -> None:
-    lift.reset(SEED)
+    undisturbed(lift)
     lift.apply(parse("0: reach(0, -250, 930, 90); grasp(); sync(); lift(150)"))
     failure = until(lift, "nothing between the fingers")
     assert (failure.kind, failure.agent) == ("failure", 0)
@@ -150,10 +150,11 @@ def test_only_arm_1_can_hold_the_hot_handle(lift: LiftWorld) -> None:
     assert not lift.arms[0].holding
 
 
-def test_an_arm_that_waits_in_vain_gives_up(lift: LiftWorld) -> None:
+def test_an_arm_that_waits_in_vain_gives_up(lift: LiftWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brace.worlds.arms.world.SYNC_STEPS", 15)
     lift.reset(SEED)
     lift.apply(parse("0: sync()"))
-    assert until(lift, "the other arm did not come", 250).agent == 0
+    assert until(lift, "the other arm did not come", 20).agent == 0
 
 
 def test_two_arms_at_one_place_are_refused(lift: LiftWorld) -> None:

@@ -90,15 +90,18 @@ class CallPath:
         self.skills = skills
         self._allow_floor_overrun = allow_floor_overrun
         self._tokenizer = pool.planner.tokenizer
+        self._overhead: int = getattr(pool.planner, "prompt_overhead", 0)
         for name, mode in modes.items():
             if isinstance(mode.compressor, InModel) and not getattr(pool.planner, "prunes", False):
                 raise ConfigError(
                     f"modes.{name}.compress = 'in-model': planner {pool.planner.name!r} does not prune in "
                     "its layers; choose a compressor that cuts the text, or a local planner"
                 )
-        self._template_tokens = {
-            name: self._tokenizer.count(mode.template.render([])) for name, mode in modes.items()
-        }
+        self._template_tokens = {name: self._count(mode.template.render([])) for name, mode in modes.items()}
+
+    def _count(self, prompt: str) -> int:
+        """The whole prompt as the planner reads it: with what it puts around the text itself."""
+        return self._tokenizer.count(prompt) + self._overhead
 
     def check_budget(self, mode: str, budget: int | None) -> None:
         """Refuse a budget that cannot hold even the template, before any call is made."""
@@ -168,7 +171,7 @@ class CallPath:
 
         def whole(lines: list[Line]) -> tuple[list[Line], str, int]:
             text = mode.template.render(lines)
-            return lines, text, self._tokenizer.count(text)
+            return lines, text, self._count(text)
 
         everything = list(request.lines)
         if request.budget is None:
@@ -216,7 +219,7 @@ class CallPath:
             segment = Segment("retrieved", found, step)
             longer = [*lines, Line(segment, segment.render(), 0)]
             candidate = mode.template.render(longer)
-            count = self._tokenizer.count(candidate)
+            count = self._count(candidate)
             if request.budget is None or count <= request.budget:
                 lines, text, after = longer, candidate, count
         return text, after

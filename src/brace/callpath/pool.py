@@ -77,10 +77,13 @@ class PlannerPool:
         return answer
 
     def close(self) -> None:
-        """Take no more calls and let idle workers go."""
+        """Take no more calls, let idle workers go, and close a planner that wants it."""
         with self._change:
             self._closed = True
             self._change.notify_all()
+        close = getattr(self.planner, "close", None)
+        if close is not None:
+            close()
 
     def _replace_hung(self) -> None:
         with self._change:

@@ -3,18 +3,23 @@
 from brace.planners import fakes
 from brace.planners.base import Limits, LineSpan, Planner, Prompt, Usage
 from brace.planners.function import FunctionPlanner
+from brace.planners.local import EmbeddedPlanner, TransformersPlanner
+from brace.planners.openai import OpenAIPlanner
 from brace.planners.proxy import ProxyPlanner
 from brace.planners.reference import MemorisedPlanner, ReaderPlanner, TruthPlanner
 
 __all__ = [
+    "EmbeddedPlanner",
     "FunctionPlanner",
     "Limits",
     "LineSpan",
     "MemorisedPlanner",
+    "OpenAIPlanner",
     "Planner",
     "Prompt",
     "ProxyPlanner",
     "ReaderPlanner",
+    "TransformersPlanner",
     "TruthPlanner",
     "Usage",
     "fakes",

@@ -70,7 +70,8 @@ class Planner(Protocol):
     """Writes plans. `stream` runs in a worker thread and should look at `limits` between pieces.
 
     A planner with `prunes = True` honours `Prompt.budget` in its own layers. One with `bind(world)` is shown
-    the run's world (its `skills` and `names`) before the first call.
+    the run's world (its `skills` and `names`) before the first call. One with `prompt_overhead` puts so many
+    tokens around every prompt (a chat template), and they count against the budget.
     """
 
     @property

@@ -25,9 +25,9 @@ TOO_DEEP_M = 0.05
 """An arm with less than this left before the goal's level draws back before it moves sideways."""
 SPARE_STEPS = 50
 """A motion that takes this many steps more than its length needs is stuck."""
-CLOSING_STEPS = 13
+CLOSING_STEPS = 14
 OPENING_STEPS = 6
-EMPTY_M = 0.004
+EMPTY_M = 0.010
 """Fingers that come closer than this hold nothing."""
 
 Motion = Iterator[None]

@@ -16,6 +16,8 @@ SEARCH_STEPS = 40
 SEARCH_AT_LEAST = 8
 SEARCHED = 50
 """When every room within reach was seen in so many steps, a thing must be behind a locked door."""
+_TOO_LONG = 30
+"""A robot that has not got to the room it patrols by then is held up: another one may go."""
 _FAR = 6
 """What one room's distance weighs on patrol, in steps since a room was seen."""
 
@@ -79,7 +81,7 @@ class Skills:
             others = {
                 other.patrols
                 for other in self._robots
-                if other is not robot and other.index not in faulty and _is_looking(other)
+                if other is not robot and other.index not in faulty and _is_looking(other, now)
             }
             # On to another room, if possible one that nobody else is going to.
             elsewhere = reachable - {robot.room} or reachable
@@ -208,5 +210,7 @@ def _apart(room: int, other: int) -> int:
     return abs(y - v) + abs(x - u)
 
 
-def _is_looking(robot: Robot) -> bool:
-    return robot.call is None or robot.call.skill == "search"
+def _is_looking(robot: Robot, now: int) -> bool:
+    """Whether the room a robot has chosen can be left to it."""
+    free = robot.call is None or robot.call.skill == "search"
+    return free and now - robot.patrols_since < _TOO_LONG

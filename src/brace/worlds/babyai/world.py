@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 IDLE_LIMIT = 8
 """A carrier without a skill for so many steps, with jobs left, is stuck."""
-MAX_STEPS = {"easy": 140, "normal": 260, "hard": 420}
+MAX_STEPS = {"easy": 140, "normal": 280, "hard": 420}
 MORE_TIME = {1: 1.3, 2: 1.15}
 """Without scouts, finding things takes longer."""
 
@@ -158,7 +158,7 @@ class BabyAIWorld(SkillWorld):
         self._disturb()
         slips = self._trouble.slips()
         if not hold:
-            order = sorted(self._robots, key=lambda robot: (self.current(robot.index) is None, robot.index))
+            order = sorted(self._robots, key=self._right_of_way)
             self._driver.begin_step(order)
             for robot in order:
                 self._act(robot, slips[robot.index])
@@ -214,6 +214,11 @@ class BabyAIWorld(SkillWorld):
         return read(prompt, self._agents)
 
     # One step of one robot
+
+    def _right_of_way(self, robot: Robot) -> tuple[bool, int, int]:
+        """Who has a skill to execute goes first; on patrol, who has been on the way for longest."""
+        patrols = self.current(robot.index) is None
+        return patrols, robot.patrols_since if patrols else 0, robot.index
 
     def _act(self, robot: Robot, slip: int | None) -> None:
         robot.path = [robot.cell]
