@@ -58,9 +58,10 @@ def _shortened(lines: list[str], head: int, draw: random.Random, room: int) -> l
         body = [line for line in body if draw.random() < keep]
     kept = lines[:head]
     room -= sum(map(len, kept))
-    if sum(map(len, body)) > room:
+    size = sum(map(len, body))
+    if size > max(room, 0):
         if draw.random() < 0.5:
-            share = room / sum(map(len, body))
+            share = room / size
             body = [line for line in body if draw.random() < share]
         recent: list[str] = []
         for line in reversed(body):

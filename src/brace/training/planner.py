@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import Empty
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from brace.training.tokenizer import BEGIN, END
 
 HELD_OUT = 25
 """One log in so many is never practised on."""
-LENGTHS = (256, 512, 1024, 2048, 4096, 8192)
+LENGTHS = (512, 1024, 2048, 4096, 8192)
 CONTEXT_WEIGHT, QUESTION_WEIGHT, PLAN_WEIGHT = 0.1, 0.5, 1.0
 _CHARS_PER_TOKEN = 2.6
 _IGNORED = -1
@@ -212,7 +213,7 @@ def train(
             stage.value = share / recipe.stage_share
             for group in optimiser.param_groups:
                 group["lr"] = rate_at(recipe, step, share)
-            ids, weights = queue.get(timeout=300)
+            ids, weights = _next(queue, helpers)
             loss, plan_loss = _train_step(model, optimiser, ids, weights, device)
             step += 1
             curve.add(step, before + spent, ids.shape[1], loss, plan_loss)
@@ -229,6 +230,20 @@ def train(
     }
     torch.save(state, checkpoint)
     return model
+
+
+def _next(queue: Any, helpers: Sequence[Any]) -> tuple[Any, Any]:
+    """The next batch; when those who make them have died, say so instead of waiting for ever."""
+    while True:
+        try:
+            batch: tuple[Any, Any] = queue.get(timeout=5)
+        except Empty:
+            if not any(helper.is_alive() for helper in helpers):
+                raise BraceError(
+                    "the processes that make lessons have died; their errors are above"
+                ) from None
+        else:
+            return batch
 
 
 def rate_at(recipe: Recipe, step: int, share: float) -> float:

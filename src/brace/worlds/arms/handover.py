@@ -183,7 +183,7 @@ class HandoverWorld(ArmsWorld):
             return
         if holder.holding or taker.holding:
             bump = self._bumps.pop(0)
-            if self._held_out is not None and self._away_from_tail() > PUSH_FREE_MM:
+            if holder.holding and self._held_out is not None and self._away_from_tail() > PUSH_FREE_MM:
                 holder.told = Pose(self._held_out + np.array([bump.x, bump.y, 0.0]) / 2, holder.told.rotation)
                 self.bumped()
         elif self._stands_free():

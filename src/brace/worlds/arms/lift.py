@@ -90,7 +90,7 @@ LEVELS: dict[Difficulty, _Level] = {
 }
 TROUBLES: dict[Disturbance, Trouble | None] = {
     "none": None,
-    "normal": Trouble((0.4, 1.2), (0.04, 0.08), (10.0, 30.0), (0.6, 0.4)),
+    "normal": Trouble((0.4, 1.1), (0.04, 0.08), (10.0, 30.0), (0.6, 0.4)),
     "strong": Trouble((0.3, 0.8), (0.05, 0.09), (15.0, 40.0), (0.3, 0.5, 0.2)),
 }
 
@@ -135,7 +135,7 @@ class LiftWorld(ArmsWorld):
 
     def _announcements(self, draw: np.random.Generator) -> list[Announcement]:
         height, later = (int(one) for one in draw.choice(HEIGHTS, 2, replace=False))
-        hot_at, height_at, later_at = (int(when) for when in draw.integers((-15, -15, 40), (25, 25, 120)))
+        hot_at, height_at, later_at = (int(when) for when in draw.integers((-8, -8, 40), (25, 25, 120)))
         said = [
             Announcement(max(0, hot_at), f"the {self._hot} handle is hot", self._say_hot),
             Announcement(max(0, height_at), f"lift to {height}", partial(self._ask_for, height)),

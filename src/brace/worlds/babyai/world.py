@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 IDLE_LIMIT = 8
 """A carrier without a skill for so many steps, with jobs left, is stuck."""
-MAX_STEPS = {"easy": 140, "normal": 280, "hard": 420}
-MORE_TIME = {1: 1.3, 2: 1.15}
+MAX_STEPS = {"easy": 140, "normal": 260, "hard": 420}
+MORE_TIME = {1: 1.4, 2: 1.2}
 """Without scouts, finding things takes longer."""
 
 
