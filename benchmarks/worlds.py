@@ -169,6 +169,7 @@ def main() -> None:
             print(
                 f"{name}, agents {team}: words by step {marks}, at the end {grown[-1]}; {speed:.0f} steps/s"
             )
+    (given.out / "img").mkdir(parents=True, exist_ok=True)
     results = given.out / "results"
     write_csv(results / "worlds_references.csv", references)
     write_csv(results / "worlds_latency.csv", latencies)

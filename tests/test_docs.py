@@ -12,7 +12,8 @@ from brace import Agent
 from brace.context import ContextBuffer, Segment, WordTokenizer
 from brace.controller import Budget, Controller, ControllerConfig, Signals, decide
 from brace.loop.config import load_config
-from brace.registry import budget_policies, compressors, planners
+from brace.registry import budget_policies, compressors, planners, worlds
+from brace.worlds.conformance import check_world
 from tiny_model import tiny
 
 ROOT = Path(__file__).parents[1]
@@ -51,6 +52,16 @@ def test_the_documented_engine_works_as_it_stands(
     for block in blocks("docs/erecap.md", "python"):
         exec(compile(block, "docs/erecap.md", "exec"), shared)  # noqa: S102 - our own documentation
     assert "extended" in capsys.readouterr().out
+
+
+def test_the_documented_environment_becomes_a_world_that_keeps_the_contract() -> None:
+    pytest.importorskip("gymnasium")
+    for block in blocks("docs/worlds.md", "python"):
+        exec(compile(block, "docs/worlds.md", "exec"), {})  # noqa: S102 - our own documentation
+    broken = [
+        check for check in check_world(lambda: worlds.create("cart-v1"), steps=8) if check.passed is False
+    ]
+    assert not broken
 
 
 def test_the_documented_configuration_loads() -> None:
