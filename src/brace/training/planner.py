@@ -79,9 +79,10 @@ class Encoder:
     """Lessons as ids and weights."""
 
     def __init__(self, tokenizer_file: Path) -> None:
-        from tokenizers import Tokenizer  # noqa: PLC0415 - an extra
+        import tokenizers  # noqa: PLC0415 - an extra
 
-        self._tokenizer: Any = Tokenizer.from_file(str(tokenizer_file))
+        library: Any = tokenizers
+        self._tokenizer = library.Tokenizer.from_file(str(tokenizer_file))
         self.size: int = self._tokenizer.get_vocab_size()
         self._begin = int(self._tokenizer.token_to_id(BEGIN))
         self._end = int(self._tokenizer.token_to_id(END))
