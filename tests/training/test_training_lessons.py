@@ -11,9 +11,9 @@ from brace.context import Segment
 from brace.errors import BraceError, UnknownNameError
 from brace.plan import Plan, SkillCall
 from brace.registry import worlds
-from brace.training.lessons import FOOT, make_lesson
+from brace.training.lessons import FACT, FOOT, LAST, make_lesson
 from brace.training.logs import Log, read_logs, write_logs
-from brace.training.readers import reader_of
+from brace.training.readers import Reader, reader_of
 from brace.training.recording import record_log
 from brace.training.settings import varied_options
 
@@ -49,11 +49,15 @@ def test_the_task_stands_at_the_head_whenever_it_was_said() -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_a_lesson_s_plan_is_what_the_reader_makes_of_its_own_text(seed: int) -> None:
-    read = reader_of(LOG)
-    lesson = make_lesson(LOG, read, random.Random(seed), 5000)
+    reader = reader_of(LOG)
+    lesson = make_lesson(LOG, reader, random.Random(seed), 5000)
     assert lesson.prompt.startswith(LOG.head)
     assert lesson.prompt.endswith(FOOT)
-    assert lesson.plan == str(read(lesson.prompt))
+    assert lesson.plan == str(reader.plan(lesson.prompt))
+    facts = {FACT + key: " " + answer for key, answer in reader.facts(lesson.prompt)}
+    asked = {key: answer for key, answer in lesson.questions if key.startswith(FACT)}
+    assert asked
+    assert asked.items() <= facts.items()
 
 
 def test_lessons_vary_what_has_to_be_read() -> None:
@@ -65,9 +69,11 @@ def test_lessons_vary_what_has_to_be_read() -> None:
 def test_a_question_is_answered_by_the_last_line_that_begins_so(seed: int) -> None:
     lines = [Segment("message", f"room {n % 3}: thing {n}", n, n % 2) for n in range(30)]
     log = Log("babyai-v1", 4, "", (SAID[0], *lines), ())
-    lesson = make_lesson(log, lambda text: Plan(((0, (SkillCall("wait"),)),)), random.Random(seed), 5000)
+    idle = Reader(lambda _: Plan(((0, (SkillCall("wait"),)),)), lambda _: [])
+    lesson = make_lesson(log, idle, random.Random(seed), 5000)
+    assert lesson.questions
     for key, rest in lesson.questions:
-        bracket, _, words = key.partition("] ")
+        bracket, _, words = key.removeprefix(LAST).partition("] ")
         mine = [
             line
             for line in lesson.prompt.splitlines()

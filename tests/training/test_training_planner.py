@@ -12,20 +12,10 @@ from transformers import AutoModelForCausalLM
 
 from brace.context import Segment
 from brace.errors import BraceError
+from brace.training.batches import CONTEXT_WEIGHT, PLAN_WEIGHT, Encoder, load_logs, make_batch
 from brace.training.lessons import make_lesson
 from brace.training.logs import Log, write_logs
-from brace.training.planner import (
-    CONTEXT_WEIGHT,
-    LENGTHS,
-    PLAN_WEIGHT,
-    Encoder,
-    Recipe,
-    build_model,
-    load_logs,
-    make_batch,
-    rate_at,
-    train,
-)  # fmt: skip
+from brace.training.planner import LENGTHS, Recipe, build_model, rate_at, train
 from brace.training.readers import reader_of
 from brace.training.shipping import train_and_write
 from brace.training.tokenizer import train_tokenizer
@@ -76,11 +66,27 @@ def test_weights_tell_context_plan_and_answers_apart(tokenizer: Path) -> None:
     assert ids[start + plan - 1] == 2  # <end>
 
 
+def test_a_lesson_without_its_plan_asks_at_once(tokenizer: Path) -> None:
+    lesson = make_lesson(log(2), reader_of(log(2)), random.Random(0), 2000)
+    ids, weights, start = Encoder(tokenizer).encode(lesson, plan=False)
+    assert PLAN_WEIGHT not in weights
+    assert weights[start] == 0.0
+    assert len(ids) < len(Encoder(tokenizer).encode(lesson)[0])
+
+
 @pytest.mark.parametrize("length", LENGTHS[:3])
-def test_a_batch_holds_whole_plans_only(files: list[Path], tokenizer: Path, length: int) -> None:
-    batch = make_batch(load_logs(files, exam=False), Encoder(tokenizer), TINY, random.Random(3), length)
-    assert batch.ids.shape == (max(1, 1024 // length), length)
-    assert all(PLAN_WEIGHT in row for row in batch.weights)
+def test_a_batch_holds_whole_plans_or_none(files: list[Path], tokenizer: Path, length: int) -> None:
+    practice = load_logs(files, exam=False)
+    batch = make_batch(practice, Encoder(tokenizer), random.Random(3), rows=12, length=length, shares={})
+    assert batch.ids.shape == (12, length)
+    with_plan = [PLAN_WEIGHT in row for row in batch.weights]
+    assert 4 < sum(with_plan) < 12
+    ends = [
+        ids[row == PLAN_WEIGHT][-1]
+        for ids, row in zip(batch.ids, batch.weights, strict=True)
+        if PLAN_WEIGHT in row
+    ]
+    assert set(ends) == {2}  # <end>
     assert not batch.weights[batch.ids == 0].any()
 
 
@@ -113,7 +119,7 @@ def test_training_goes_on_after_a_break_and_writes_a_model_that_loads(
     assert json.loads((out / "scores.json").read_text()) == scores
     loaded = AutoModelForCausalLM.from_pretrained(out / "model", dtype=torch.bfloat16)
     assert loaded.config.num_hidden_layers == 2
-    assert (out / "curve.csv").read_text().startswith("step,seconds,length,plan_loss")
+    assert (out / "curve.csv").read_text().startswith("step,seconds,length,of,loss")
 
 
 def test_the_shipped_shape_is_within_its_bounds() -> None:

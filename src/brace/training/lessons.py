@@ -1,29 +1,29 @@
 """From a log to a lesson: a prompt as a planner gets it, the perfect reader's plan, and questions about it.
 
 The text is varied so that nothing but reading it helps: numbers are shifted, names exchanged, lines dropped.
-The plan is read from the varied text by the world's own reader, so it is always right. The questions ("what
-was said last about …") teach looking things up many times for each long text.
+Plan and facts are read from the varied text by the world's own reader, so they are always right. The
+questions (the reader's facts, and how the last line that begins so goes on) teach looking things up many
+times for each long text.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from brace.plan import Plan
 from brace.training.logs import Log
+from brace.training.readers import Reader
 
 FOOT = "Plan:\n"
-QUESTION, ANSWER = "Last: ", " ="
+LAST, FACT, ANSWER = "Last: ", "Fact: ", " ="
 _COLOURS = ("red", "green", "blue", "purple", "yellow", "grey")
 _COLOUR = re.compile(r"\b(" + "|".join(_COLOURS) + r")\b")
 _NUMBERED = re.compile(r"\b(room|gate|layer) (\d)\b")
 _LONG_NUMBER = re.compile(r"(?<![\w\d])\d{2,4}(?![\w\d])")
 _BRACKET = re.compile(r"(\[\w+ \d+(?: a\d+)?\] )(.*)")
 _HIGHEST = {"room": 9, "gate": 8, "layer": 6}
-_QUESTIONS = 8
+_LAST_LINES, _FACTS = 5, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,10 @@ class Lesson:
     prompt: str
     plan: str
     questions: tuple[tuple[str, str], ...]
-    """The beginning of a line, and how the last line that begins so goes on."""
+    """What is asked, and the answer."""
 
 
-Reader = Callable[[str], Plan]
-
-
-def make_lesson(log: Log, read: Reader, draw: random.Random, most_chars: int) -> Lesson:
+def make_lesson(log: Log, reader: Reader, draw: random.Random, most_chars: int) -> Lesson:
     """A lesson from a random moment of the log, of at most about so many characters."""
     upto = draw.choice(log.asked) if log.asked and draw.random() < 0.6 else draw.randint(1, len(log.segments))
     head_lines = sum(1 for segment in log.segments[:upto] if segment.kind in ("task", "goal", "safety"))
@@ -47,7 +44,11 @@ def make_lesson(log: Log, read: Reader, draw: random.Random, most_chars: int) ->
     lines = _shortened(lines, head_lines, draw, most_chars - len(log.head))
     text = _varied("".join(lines), draw)
     prompt = log.head + text + FOOT
-    return Lesson(prompt, str(read(prompt)), tuple(_questions(text.splitlines(), draw)))
+    facts = reader.facts(prompt)
+    asked = [(FACT + key, " " + answer) for key, answer in draw.sample(facts, min(len(facts), _FACTS))]
+    asked += [(LAST + key, answer) for key, answer in _last_lines(text.splitlines(), draw)]
+    draw.shuffle(asked)
+    return Lesson(prompt, str(reader.plan(prompt)), tuple(asked))
 
 
 def _shortened(lines: list[str], head: int, draw: random.Random, room: int) -> list[str]:
@@ -76,7 +77,9 @@ def _shortened(lines: list[str], head: int, draw: random.Random, room: int) -> l
 def _varied(text: str, draw: random.Random) -> str:
     """Other colours, rooms, gates, layers and measures, the same throughout."""
     if draw.random() < 0.5:
-        other = dict(zip(_COLOURS, draw.sample(_COLOURS, len(_COLOURS)), strict=True))
+        # Exchanged among themselves: a world of two colours knows no third.
+        named = sorted(set(_COLOUR.findall(text)))
+        other = dict(zip(named, draw.sample(named, len(named)), strict=True))
         text = _COLOUR.sub(lambda found: other[found[1]], text)
     if draw.random() < 0.5:
         text = _renumbered(text, draw)
@@ -94,11 +97,13 @@ def _renumbered(text: str, draw: random.Random) -> str:
 
 
 def _remeasured(text: str, draw: random.Random) -> str:
-    """Numbers of two digits or more are measures: each is moved a little, on its own."""
-    spread = draw.choice((3, 30, 99))
+    """Numbers of two digits or more are measures: each is moved a little, on its own or everywhere alike."""
+    spread, alike = draw.choice((3, 30, 99)), draw.random() < 0.6
+    known: dict[str, str] = {}
 
     def moved(found: re.Match[str]) -> str:
-        return str(max(10, int(found[0]) + draw.randint(-spread, spread)))
+        other = str(max(10, int(found[0]) + draw.randint(-spread, spread)))
+        return known.setdefault(found[0], other) if alike else other
 
     rows = []
     for row in text.splitlines():
@@ -107,11 +112,11 @@ def _remeasured(text: str, draw: random.Random) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _questions(lines: list[str], draw: random.Random) -> list[tuple[str, str]]:
+def _last_lines(lines: list[str], draw: random.Random) -> list[tuple[str, str]]:
     """Random beginnings of lines, and how the last line with that beginning goes on."""
     asked: dict[str, str] = {}
-    for _ in range(3 * _QUESTIONS):
-        if not lines or len(asked) >= _QUESTIONS:
+    for _ in range(3 * _LAST_LINES):
+        if not lines or len(asked) >= _LAST_LINES:
             break
         parts = _BRACKET.match(draw.choice(lines))
         if parts is None:

@@ -13,23 +13,14 @@ from pathlib import Path
 from queue import Empty
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from brace.errors import BraceError
-from brace.training.lessons import ANSWER, QUESTION, Lesson, make_lesson
-from brace.training.logs import Log, read_logs
-from brace.training.readers import reader_of
-from brace.training.tokenizer import BEGIN, END
+from brace.training.batches import PLAN_WEIGHT, QUESTION_WEIGHT, Encoder, load_logs, make_batch
 
-HELD_OUT = 25
-"""One log in so many is never practised on."""
 LENGTHS = (512, 1024, 2048, 4096, 8192)
-CONTEXT_WEIGHT, QUESTION_WEIGHT, PLAN_WEIGHT = 0.1, 0.5, 1.0
-_CHARS_PER_TOKEN = 2.6
 _IGNORED = -1
 
 
@@ -47,16 +38,8 @@ class Recipe:
     tokens_per_batch: int = 131_072
     stage_share: float = 0.1
     """The share of the time after which the next longer length joins in."""
-    weights: dict[str, float] = field(default_factory=dict)
+    shares: dict[str, float] = field(default_factory=lambda: {"babyai-v1": 2.0})
     """How often each world is practised; 1 where nothing is said."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Token ids and the weight of predicting each."""
-
-    ids: NDArray[np.int32]
-    weights: NDArray[np.float32]
 
 
 def build_model(recipe: Recipe, vocabulary: int) -> Any:
@@ -75,75 +58,6 @@ def build_model(recipe: Recipe, vocabulary: int) -> Any:
     return library.LlamaForCausalLM(config)
 
 
-class Encoder:
-    """Lessons as ids and weights."""
-
-    def __init__(self, tokenizer_file: Path) -> None:
-        import tokenizers  # noqa: PLC0415 - an extra
-
-        library: Any = tokenizers
-        self._tokenizer = library.Tokenizer.from_file(str(tokenizer_file))
-        self.size: int = self._tokenizer.get_vocab_size()
-        self._begin = int(self._tokenizer.token_to_id(BEGIN))
-        self._end = int(self._tokenizer.token_to_id(END))
-
-    def encode(self, lesson: Lesson) -> tuple[list[int], list[float], int]:
-        """Ids, weights, and where the plan begins."""
-        ids = [self._begin, *self._ids(lesson.prompt)]
-        weights = [CONTEXT_WEIGHT] * len(ids)
-        start = len(ids)
-        plan = [*self._ids(lesson.plan), self._end]
-        ids, weights = ids + plan, weights + [PLAN_WEIGHT] * len(plan)
-        for question, answer in lesson.questions:
-            asked = self._ids(QUESTION + question + ANSWER)
-            told = [*self._ids(answer), self._end]
-            ids += asked + told
-            weights += [0.0] * len(asked) + [QUESTION_WEIGHT] * len(told)
-        return ids, weights, start
-
-    def _ids(self, text: str) -> list[int]:
-        found: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
-        return found
-
-
-def load_logs(files: Sequence[Path], *, exam: bool) -> dict[str, list[Log]]:
-    """Logs by world: those to practise on, or the one in `HELD_OUT` kept for the exam."""
-    logs: dict[str, list[Log]] = {}
-    for file in files:
-        for number, log in enumerate(read_logs(file)):
-            if (number % HELD_OUT == 0) == exam:
-                logs.setdefault(log.world, []).append(log)
-    if not logs:
-        raise BraceError("no logs to learn from; make some with: brace planner data")
-    return logs
-
-
-def make_batch(
-    logs: dict[str, list[Log]], encoder: Encoder, recipe: Recipe, draw: random.Random, length: int
-) -> Batch:
-    """Lessons of one length, as many as fill a batch."""
-    rows = max(1, recipe.tokens_per_batch // length)
-    ids = np.zeros((rows, length), np.int32)
-    weights = np.zeros((rows, length), np.float32)
-    names = list(logs)
-    chances = [recipe.weights.get(name, 1.0) for name in names]
-    row = 0
-    while row < rows:
-        (name,) = draw.choices(names, chances)
-        log = draw.choice(logs[name])
-        most = int(length * _CHARS_PER_TOKEN * draw.uniform(0.3, 1.0))
-        lesson = make_lesson(log, reader_of(log), draw, most)
-        found, weighed, start = encoder.encode(lesson)
-        # Questions may be cut off, the plan may not.
-        plan_end = start + weighed[start:].count(PLAN_WEIGHT)
-        if plan_end > length:
-            continue
-        found, weighed = found[:length], weighed[:length]
-        ids[row, : len(found)], weights[row, : len(found)] = found, weighed
-        row += 1
-    return Batch(ids, weights)
-
-
 def _work(
     files: Sequence[Path], tokenizer_file: Path, recipe: Recipe, seed: int, queue: Any, stage: Any
 ) -> None:
@@ -153,7 +67,11 @@ def _work(
     while True:
         lengths = LENGTHS[: 1 + min(len(LENGTHS) - 1, int(stage.value))]
         length = draw.choice(lengths[-4:])
-        batch = make_batch(logs, encoder, recipe, draw, length)
+        batch = make_batch(
+            logs, encoder, draw, rows=max(1, recipe.tokens_per_batch // length), length=length,
+            shares=recipe.shares,
+        )  # fmt: skip
+
         queue.put((batch.ids, batch.weights))
 
 
@@ -179,10 +97,7 @@ def train(
     torch.manual_seed(seed)
     encoder = Encoder(tokenizer_file)
     model = build_model(recipe, encoder.size).to(device)
-    fused = device == "cuda"
-    optimiser = torch.optim.AdamW(
-        model.parameters(), lr=recipe.rate, betas=(0.9, 0.95), weight_decay=0.05, fused=fused
-    )
+    optimisers = _optimisers(model, recipe)
     out.mkdir(parents=True, exist_ok=True)
     checkpoint = out / "checkpoint.pt"
     step, before = 0, 0.0
@@ -190,8 +105,12 @@ def train(
         # Our own file from an earlier sitting; tensors only, never pickled code.
         state = torch.load(checkpoint, map_location=device, weights_only=True)
         model.load_state_dict(state["model"])
-        optimiser.load_state_dict(state["optimiser"])
+        for optimiser, kept in zip(optimisers, state["optimisers"], strict=True):
+            optimiser.load_state_dict(kept)
         step, before = state["step"], state["seconds"]
+    if device == "cuda":
+        for layer in model.model.layers:
+            layer.compile(dynamic=False)
     total = 60 * (total_minutes or minutes)
     context = multiprocessing.get_context("spawn")
     stage: Any = context.Value("d", before / total / recipe.stage_share)
@@ -212,12 +131,13 @@ def train(
         while (spent := time.monotonic() - begun) < 60 * minutes:
             share = min(1.0, (before + spent) / total)
             stage.value = share / recipe.stage_share
-            for group in optimiser.param_groups:
-                group["lr"] = rate_at(recipe, step, share)
+            for optimiser in optimisers:
+                for group in optimiser.param_groups:
+                    group["lr"] = rate_at(recipe, step, share)
             ids, weights = _next(queue, helpers)
-            loss, plan_loss = _train_step(model, optimiser, ids, weights, device)
+            losses = _train_step(model, optimisers, ids, weights, device)
             step += 1
-            curve.add(step, before + spent, ids.shape[1], loss, plan_loss)
+            curve.add(step, before + spent, ids.shape[1], losses)
     finally:
         for helper in helpers:
             helper.terminate()
@@ -225,7 +145,7 @@ def train(
     seconds = before + time.monotonic() - begun
     state = {
         "model": model.state_dict(),
-        "optimiser": optimiser.state_dict(),
+        "optimisers": [optimiser.state_dict() for optimiser in optimisers],
         "step": step,
         "seconds": seconds,
     }
@@ -253,7 +173,20 @@ def rate_at(recipe: Recipe, step: int, share: float) -> float:
     return recipe.rate * warm * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * share)))
 
 
-def _train_step(model: Any, optimiser: Any, ids: Any, weights: Any, device: str) -> tuple[Any, Any]:
+def _optimisers(model: Any, recipe: Recipe) -> list[Any]:
+    """Muon for the layers' matrices, which learn from less text with it; AdamW for all it is not made for."""
+    if not hasattr(torch.optim, "Muon"):
+        raise BraceError("training needs torch.optim.Muon; install torch>=2.9")
+    matrices = [weight for weight in model.model.layers.parameters() if weight.ndim == 2]
+    known = {id(weight) for weight in matrices}
+    others = [weight for weight in model.parameters() if id(weight) not in known]
+    return [
+        torch.optim.Muon(matrices, lr=recipe.rate, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.AdamW(others, lr=recipe.rate, betas=(0.9, 0.95), weight_decay=0.0),
+    ]
+
+
+def _train_step(model: Any, optimisers: Sequence[Any], ids: Any, weights: Any, device: str) -> dict[str, Any]:
     x = torch.from_numpy(ids).long().to(device, non_blocking=True)
     w = torch.from_numpy(weights).to(device, non_blocking=True)[:, 1:].flatten()
     targets = torch.where(w > 0, x[:, 1:].flatten(), _IGNORED)
@@ -270,15 +203,15 @@ def _train_step(model: Any, optimiser: Any, ids: Any, weights: Any, device: str)
     loss: Any = (each * w).sum() / w.sum()
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimiser.step()
-    optimiser.zero_grad(set_to_none=True)
-    with torch.no_grad():
-        plan_loss = each[w == PLAN_WEIGHT].mean()
-    return loss.detach(), plan_loss
+    for optimiser in optimisers:
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+    each = each.detach()
+    return {"plan": each[w == PLAN_WEIGHT].mean(), "facts": each[w == QUESTION_WEIGHT].mean()}
 
 
 class _Curve:
-    """Writes the losses down, smoothed by length, every so often."""
+    """Writes the losses of plans and answers down, by length, every so often."""
 
     EVERY = 50
 
@@ -287,23 +220,22 @@ class _Curve:
         self._file = path.open("a", newline="", encoding="utf-8")
         self._rows = csv.writer(self._file)
         self._tell = tell
-        self._plan: dict[int, list[Any]] = {}
+        self._losses: dict[tuple[str, int], list[Any]] = {}
         if new:
-            self._rows.writerow(["step", "seconds", "length", "plan_loss"])
+            self._rows.writerow(["step", "seconds", "length", "of", "loss"])
 
-    def add(self, step: int, seconds: float, length: int, loss: Any, plan_loss: Any) -> None:
-        self._plan.setdefault(length, []).append(plan_loss)
+    def add(self, step: int, seconds: float, length: int, losses: dict[str, Any]) -> None:
+        for of, loss in losses.items():
+            self._losses.setdefault((of, length), []).append(loss)
         if step % self.EVERY:
             return
-        means = {size: float(torch.stack(values).mean()) for size, values in sorted(self._plan.items())}
-        for size, value in means.items():
-            self._rows.writerow([step, round(seconds, 1), size, round(value, 5)])
+        means = {key: float(torch.stack(found).nanmean()) for key, found in sorted(self._losses.items())}
+        for (of, size), value in means.items():
+            self._rows.writerow([step, round(seconds, 1), size, of, round(value, 5)])
         self._file.flush()
-        self._tell(
-            f"{seconds:6.0f} s  step {step}  loss {float(loss):.3f}  plan "
-            + "  ".join(f"{k}: {v:.4f}" for k, v in means.items())
-        )
-        self._plan = {}
+        told = "  ".join(f"{of} {size}: {value:.4f}" for (of, size), value in means.items())
+        self._tell(f"{seconds:6.0f} s  step {step}  {told}")
+        self._losses = {}
 
     def close(self) -> None:
         self._file.close()

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from brace.training.batches import PLAN_WEIGHT, Encoder
 from brace.training.lessons import make_lesson
 from brace.training.logs import Log
-from brace.training.planner import Encoder
 from brace.training.readers import reader_of
 
 
@@ -33,7 +33,7 @@ def exact_plans(
                 log = draw.choice(mine)
                 lesson = make_lesson(log, reader_of(log), draw, int(length * 2.4))
                 ids, weights, start = encoder.encode(lesson)
-                end = start + weights[start:].count(1.0)
+                end = start + weights[start:].count(PLAN_WEIGHT)
                 if end > 8192:
                     continue
                 x = torch.tensor([ids[:end]], device=device)

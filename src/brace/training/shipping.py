@@ -9,8 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from brace.training.batches import Encoder, load_logs
 from brace.training.lessons import make_lesson
-from brace.training.planner import Encoder, Recipe, load_logs, train
+from brace.training.planner import Recipe, train
 from brace.training.readers import reader_of
 from brace.training.scoring import exact_plans
 from brace.training.tokenizer import PAD, train_tokenizer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from brace.plan import Plan, SkillCall
 from brace.worlds.arms.reading import Place, gripper_state, lines, reach_for, sighting
@@ -40,35 +41,56 @@ def handover_plan(
     return Plan(((0, (*reach_for(grip), present)), (1, (wait,))))
 
 
-def read_handover(prompt: str, layout: Place, usual: Sequence[int]) -> Plan:
-    """The clean grip and the tail where last seen, the place the goal names, the arms' own states."""
-    seen: dict[str, Place] = {}
-    places: dict[str, tuple[int, ...]] = {}
-    goal, oily, presented = "", "", ""
-    states: dict[int, str] = {}
+@dataclass
+class HandoverNotes:
+    """What matters of all that was said."""
+
+    seen: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    goal: str = ""
+    oily: str = ""
+    presented: str = ""
+    """Arm 0's last `present(…) done`, while it still holds."""
+    states: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def clean(self) -> str:
+        """The grip to take; who does not know takes one that was seen."""
+        other = {"q": "p", "p": "q"}.get(self.oily)
+        return other or next(iter(sorted(self.seen)), "grip p")[-1]
+
+
+def gather_handover(prompt: str) -> HandoverNotes:
+    """The latest word on each fact."""
+    notes = HandoverNotes()
     for line in lines(prompt):
         if line.agent is not None and line.kind == "observation":
             state = gripper_state(line.text)
             if state is not None:
-                states[line.agent] = state
+                notes.states[line.agent] = state
                 if line.agent == 0 and state != "holding":
-                    presented = ""
+                    notes.presented = ""
         elif line.agent == 0 and line.kind == "action":
             if line.text.startswith("present("):
-                presented = line.text
+                notes.presented = line.text
         elif line.kind == "observation":
             found = sighting(line.text)
             if found is not None:
-                seen[found[0]] = found[1]
+                notes.seen[found[0]] = found[1]
         elif words := re.fullmatch(r"place (\w) is at (-?\d+) (-?\d+) (-?\d+)", line.text):
-            places[words[1]] = (int(words[2]), int(words[3]), int(words[4]))
+            notes.places[words[1]] = (int(words[2]), int(words[3]), int(words[4]))
         elif words := re.fullmatch(r"hand the hammer over at place (\w)", line.text):
-            goal = words[1]
+            notes.goal = words[1]
         elif words := re.fullmatch(r"(?:grip \w is clean again and )?grip (\w) is oily", line.text):
-            oily = words[1]
-    clean = "p" if oily == "q" else "q" if oily == "p" else next(iter(sorted(seen)), "grip p")[-1]
-    grip = seen.get(f"grip {clean}", layout)
-    place = places.get(goal, usual)
+            notes.oily = words[1]
+    return notes
+
+
+def read_handover(prompt: str, layout: Place, usual: Sequence[int]) -> Plan:
+    """The clean grip and the tail where last seen, the place the goal names, the arms' own states."""
+    notes = gather_handover(prompt)
+    grip = notes.seen.get(f"grip {notes.clean}", layout)
+    place = notes.places.get(notes.goal, usual)
     # A hammer that is held out elsewhere must be brought to the place first.
-    tail = seen.get("tail") if presented == f"{present_at(place)} done" else None
-    return handover_plan(grip, place, states.get(0, "open"), tail, states.get(1, "open"))
+    tail = notes.seen.get("tail") if notes.presented == f"{present_at(place)} done" else None
+    return handover_plan(grip, place, notes.states.get(0, "open"), tail, notes.states.get(1, "open"))

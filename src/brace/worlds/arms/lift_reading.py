@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from brace.plan import Plan, SkillCall
 from brace.worlds.arms.reading import Place, gripper_state, lines, reach_for, sighting
@@ -15,35 +16,49 @@ def lift_plan(before: Mapping[int, Sequence[SkillCall]], height: int) -> Plan:
     return Plan(tuple((arm, (*calls, *up)) for arm, calls in before.items()))
 
 
-def read_lift(prompt: str, layout: Mapping[int, Place], height: int = 160) -> Plan:
-    """Arm 1 takes the hot handle, arm 0 the other, each where last seen; the last height said counts."""
-    handles: dict[str, Place] = {}
+@dataclass
+class LiftNotes:
+    """What matters of all that was said."""
+
+    height: int
     hot: str | None = None
-    states: dict[int, str] = {}
+    handles: dict[str, Place] = field(default_factory=dict)
+    states: dict[int, str] = field(default_factory=dict)
+
+
+def gather_lift(prompt: str, height: int = 160) -> LiftNotes:
+    """The latest word on each fact; the last height said counts."""
+    notes = LiftNotes(height)
     for line in lines(prompt):
         if line.kind == "message":
             if found := re.fullmatch(r"the (\w+) handle is hot", line.text):
-                hot = found[1]
+                notes.hot = found[1]
             elif found := re.fullmatch(r"lift to (\d+)(?: instead)?", line.text):
-                height = min(int(found[1]), 250)
+                notes.height = min(int(found[1]), 250)
         elif line.kind == "observation" and line.agent is not None:
             state = gripper_state(line.text)
             if state is not None:
-                states[line.agent] = state
+                notes.states[line.agent] = state
         elif line.kind == "observation":
             seen = sighting(line.text)
             if seen is not None:
-                handles[seen[0].removesuffix(" handle")] = seen[1]
+                notes.handles[seen[0].removesuffix(" handle")] = seen[1]
+    return notes
+
+
+def read_lift(prompt: str, layout: Mapping[int, Place], height: int = 160) -> Plan:
+    """Arm 1 takes the hot handle, arm 0 the other, each where last seen."""
+    notes = gather_lift(prompt, height)
     first: dict[int, list[SkillCall]] = {}
-    for arm, place in _share(handles, hot, layout).items():
-        state = states.get(arm, "open")
+    for arm, place in _share(notes.handles, notes.hot, layout).items():
+        state = notes.states.get(arm, "open")
         if state == "holding":
             first[arm] = []
         elif state == "closing":
             first[arm] = [SkillCall("grasp")]
         else:
             first[arm] = reach_for(place)
-    return lift_plan(first, height)
+    return lift_plan(first, notes.height)
 
 
 def _share(handles: Mapping[str, Place], hot: str | None, layout: Mapping[int, Place]) -> dict[int, Place]:

@@ -73,20 +73,27 @@ class _Level:
     occupied: int
     """How many of the four places are."""
     corrections: float
-    """How likely each of the operator's words is changed later."""
+    """How likely the operator changes the depth later."""
     max_steps: int
 
 
 LEVELS: dict[Difficulty, _Level] = {
-    "easy": _Level(1, 0.0, 400),
-    "normal": _Level(2, 0.4, 320),
-    "hard": _Level(3, 0.7, 300),
+    "easy": _Level(1, 0.0, 440),
+    "normal": _Level(2, 0.4, 360),
+    "hard": _Level(3, 0.7, 330),
 }
 TROUBLES: dict[Disturbance, Trouble | None] = {
     "none": None,
     "normal": Trouble((0.6, 1.5), (0.03, 0.06), (5.0, 25.0), (1.0,)),
     "strong": Trouble((0.4, 1.0), (0.04, 0.06), (10.0, 30.0), (1.0,)),
 }
+
+COMINGS: dict[Disturbance, tuple[float, float] | None] = {
+    "none": None,
+    "normal": (2.0, 3.0),
+    "strong": (1.5, 2.0),
+}
+"""Seconds between two changes of the occupied places: at least, and on average in addition."""
 
 
 @worlds.register("peg-v1")
@@ -101,6 +108,7 @@ class PegWorld(ArmsWorld):
     def __init__(self, *, difficulty: Difficulty = "normal", disturbance: Disturbance = "normal") -> None:
         check_options(self.id, difficulty, disturbance)
         self._level, self._trouble = LEVELS[difficulty], TROUBLES[disturbance]
+        self._coming = COMINGS[disturbance]
         self.max_steps = self._level.max_steps
         super().__init__(Simulator("TwoArmPegInHole", "agentview", self.info, self.id))
         self.reset(0)
@@ -125,22 +133,32 @@ class PegWorld(ArmsWorld):
         self._bumps = draw_bumps(self._trouble, self.stream(3), self.max_steps, self.dt)
 
     def _announcements(self, draw: np.random.Generator) -> list[Announcement]:
-        names = [str(name) for name in draw.permutation(tuple(PLACES))]
-        self._occupied = set(names[: self._level.occupied])
+        self._occupied = {str(name) for name in draw.permutation(tuple(PLACES))[: self._level.occupied]}
         depth, later = (int(one) for one in draw.choice(DEPTHS, 2, replace=False))
-        times = [int(when) for when in draw.integers(-15, 25, len(names) + 1)]
+        times = [max(0, int(when)) for when in draw.integers(-8, 25, len(PLACES) + 1)]
         said = [
-            Announcement(max(0, when), f"meeting place {name} is occupied", partial(self._occupy, name, ""))
+            Announcement(when, f"meeting place {name} is occupied", partial(self._occupy, name, ""))
             for name, when in zip(sorted(self._occupied), times, strict=False)
         ]
-        said.append(Announcement(max(0, times[-1]), f"insert to {depth}", partial(self._ask_for, depth)))
-        place_at, depth_at = (int(when) for when in draw.integers(30, 110, 2))
+        said.append(Announcement(times[-1], f"insert to {depth}", partial(self._ask_for, depth)))
         if draw.random() < self._level.corrections:
-            free, taken = names[0], names[-1]
+            text = f"insert to {later} instead"
+            said.append(Announcement(int(draw.integers(30, 110)), text, partial(self._ask_for, later)))
+        return said + self._traffic(self.stream(5))
+
+    def _traffic(self, draw: np.random.Generator) -> list[Announcement]:
+        """Others come and go: one place becomes free and another occupied."""
+        times, when = [], 25.0
+        while self._coming is not None and when < self.max_steps:
+            when += (self._coming[0] + draw.exponential(self._coming[1])) / self.dt
+            times.append(int(when))
+        said, occupied = [], set(self._occupied)
+        for step in times:
+            free = str(draw.choice(sorted(occupied)))
+            taken = str(draw.choice(sorted(set(PLACES) - occupied)))
+            occupied = (occupied - {free}) | {taken}
             text = f"meeting place {free} is free again and meeting place {taken} is occupied"
-            said.append(Announcement(place_at, text, partial(self._occupy, taken, free)))
-        if draw.random() < self._level.corrections:
-            said.append(Announcement(depth_at, f"insert to {later} instead", partial(self._ask_for, later)))
+            said.append(Announcement(step, text, partial(self._occupy, taken, free)))
         return said
 
     def _occupy(self, taken: str, free: str) -> None:

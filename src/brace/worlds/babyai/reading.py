@@ -26,21 +26,27 @@ _OPENED = re.compile(rf"unlocked {_DOOR}|{_DOOR} is open")
 
 
 def read(text: str, agents: int) -> Plan:
-    """Look up the latest valid fact about each thing, then write each carrier's line.
-
-    A room report lists everything in that room, so it also says what is no longer there. Reports of an
-    agent whose camera was said to be faulty do not count, not even the earlier ones, up to its repair.
-    """
-    lines = [match for row in text.splitlines() if (match := _LINE.match(row))]
-    notes = _Notes(agents, _distrusted(lines))
-    for number, line in enumerate(lines):
-        kind, agent, said = line.groups()
-        notes.take(number, kind, int(agent) if agent else None, said)
+    """Look up the latest valid fact about each thing, then write each carrier's line."""
+    notes = gather(text, agents)
     facts = Facts(
         {agent: jobs[notes.done.get(agent, 0) :] for agent, jobs in notes.jobs.items()},
         notes.place, notes.holds, notes.room,
     )  # fmt: skip
     return write_plan(facts, notes.blocking)
+
+
+def gather(text: str, agents: int) -> Notes:
+    """Take in every line that can be understood.
+
+    A room report lists everything in that room, so it also says what is no longer there. Reports of an
+    agent whose camera was said to be faulty do not count, not even the earlier ones, up to its repair.
+    """
+    lines = [match for row in text.splitlines() if (match := _LINE.match(row))]
+    notes = Notes(agents, _distrusted(lines))
+    for number, line in enumerate(lines):
+        kind, agent, said = line.groups()
+        notes.take(number, kind, int(agent) if agent else None, said)
+    return notes
 
 
 def _distrusted(lines: list[re.Match[str]]) -> dict[int, int]:
@@ -53,7 +59,7 @@ def _distrusted(lines: list[re.Match[str]]) -> dict[int, int]:
 
 
 @dataclass
-class _Notes:
+class Notes:
     """What the lines so far add up to."""
 
     agents: int

@@ -1,0 +1,111 @@
+"""Batches of lessons: token ids, and how much predicting each of them counts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brace.errors import BraceError
+from brace.training.lessons import ANSWER, FOOT, Lesson, make_lesson
+from brace.training.logs import Log, read_logs
+from brace.training.readers import reader_of
+from brace.training.tokenizer import BEGIN, END
+
+HELD_OUT = 25
+"""One log in so many is never practised on."""
+CONTEXT_WEIGHT, QUESTION_WEIGHT, PLAN_WEIGHT = 0.1, 0.5, 1.0
+CONTEXT_SHARE = 50.0
+"""What all of a long context counts, in tokens of a plan: reading is taught by what has to be found in it."""
+WITHOUT_PLAN = 0.3
+"""So many lessons ask for facts alone: after a plan, some could be copied from it."""
+_CHARS_PER_TOKEN = 2.6
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Token ids and the weight of predicting each."""
+
+    ids: NDArray[np.int32]
+    weights: NDArray[np.float32]
+
+
+class Encoder:
+    """Lessons as ids and weights."""
+
+    def __init__(self, tokenizer_file: Path) -> None:
+        import tokenizers  # noqa: PLC0415 - an extra
+
+        library: Any = tokenizers
+        self._tokenizer = library.Tokenizer.from_file(str(tokenizer_file))
+        self.size: int = self._tokenizer.get_vocab_size()
+        self._begin = int(self._tokenizer.token_to_id(BEGIN))
+        self._end = int(self._tokenizer.token_to_id(END))
+
+    def encode(self, lesson: Lesson, *, plan: bool = True) -> tuple[list[int], list[float], int]:
+        """Ids, weights, and where the prompt ends. Without the plan the questions follow at once."""
+        prompt = lesson.prompt if plan else lesson.prompt.removesuffix(FOOT)
+        ids = [self._begin, *self._ids(prompt)]
+        weights = [min(CONTEXT_WEIGHT, CONTEXT_SHARE / len(ids))] * len(ids)
+        start = len(ids)
+        if plan:
+            told = [*self._ids(lesson.plan), self._end]
+            ids, weights = ids + told, weights + [PLAN_WEIGHT] * len(told)
+        for question, answer in lesson.questions:
+            asked = self._ids(question + ANSWER)
+            told = [*self._ids(answer), self._end]
+            ids += asked + told
+            weights += [0.0] * len(asked) + [QUESTION_WEIGHT] * len(told)
+        return ids, weights, start
+
+    def _ids(self, text: str) -> list[int]:
+        found: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return found
+
+
+def load_logs(files: Sequence[Path], *, exam: bool) -> dict[str, list[Log]]:
+    """Logs by world: those to practise on, or the one in `HELD_OUT` kept for the exam."""
+    logs: dict[str, list[Log]] = {}
+    for file in files:
+        for number, log in enumerate(read_logs(file)):
+            if (number % HELD_OUT == 0) == exam:
+                logs.setdefault(log.world, []).append(log)
+    if not logs:
+        raise BraceError("no logs to learn from; make some with: brace planner data")
+    return logs
+
+
+def make_batch(
+    logs: Mapping[str, Sequence[Log]],
+    encoder: Encoder,
+    draw: random.Random,
+    *,
+    rows: int,
+    length: int,
+    shares: Mapping[str, float],
+) -> Batch:
+    """Lessons cut or padded to one length; `shares` says how often each world comes (if not: 1)."""
+    ids = np.zeros((rows, length), np.int32)
+    weights = np.zeros((rows, length), np.float32)
+    names = list(logs)
+    chances = [shares.get(name, 1.0) for name in names]
+    row = 0
+    while row < rows:
+        (name,) = draw.choices(names, chances)
+        log = draw.choice(logs[name])
+        most = int(length * _CHARS_PER_TOKEN * draw.uniform(0.5, 1.0))
+        lesson = make_lesson(log, reader_of(log), draw, most)
+        found, weighed, start = encoder.encode(lesson, plan=draw.random() >= WITHOUT_PLAN)
+        # Questions may be cut off, the plan may not.
+        plan_end = start + weighed[start:].count(PLAN_WEIGHT)
+        if plan_end > length:
+            continue
+        found, weighed = found[:length], weighed[:length]
+        ids[row, : len(found)], weights[row, : len(found)] = found, weighed
+        row += 1
+    return Batch(ids, weights)
