@@ -56,6 +56,25 @@ def test_a_replaced_footer_reuses_the_common_beginning_exactly(name: str, attent
 
 
 @families
+@pytest.mark.parametrize("broken", range(LAYERS))
+def test_a_reading_that_breaks_off_leaves_the_session_whole(name: str, attention: str, broken: int) -> None:
+    engine = engine_of(name, attention)
+    session = Session(engine)
+    session.read([*PROMPT, 11, 12])
+
+    def fail(*_: object) -> None:
+        raise InterruptedError
+
+    hook = engine.backbone.layers[broken].register_forward_hook(fail)
+    with pytest.raises(InterruptedError):
+        session.read([*PROMPT, *SUFFIX])
+    hook.remove()
+    assert session.context.cache.lengths() == [50] * LAYERS
+    assert session.read([*PROMPT, *SUFFIX]).tokens_cached == 50
+    close(session.context.logits, all_at_once(name, attention, [*PROMPT, *SUFFIX]), attention)
+
+
+@families
 def test_what_is_written_between_two_readings_leaves_no_trace(name: str, attention: str) -> None:
     engine = engine_of(name, attention)
     session = Session(engine)

@@ -110,3 +110,12 @@ class Context:
                 self.positions[index] = self.positions[index].gather(1, kept)
                 self.valid[index] = self.valid[index].gather(1, kept)
         self.next_position = self.next_position.clamp(max=position)
+
+    def undo(self) -> None:
+        """After a reading that broke off: forget the tokens that only some of the layers have seen."""
+        end = int(self.next_position[0])
+        for index, layer in enumerate(self.cache.layers):
+            held = int((self.positions[index][0] < end).sum())
+            self.positions[index] = self.positions[index][:, :held]
+            self.valid[index] = self.valid[index][:, :held]
+            layer.length = held

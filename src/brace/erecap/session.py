@@ -102,10 +102,20 @@ class Session:
         if over_budget or cut + new > self._engine.backbone.max_positions:
             places = [self._origin[position] for position in living] + list(range(shared, len(ids)))
             return self._anew(ids, "compacted", floor, segments, changed_at, places)
-        context.crop(cut)
-        self._engine.extend(context, self._tensor(ids[shared:]))
-        self._ids, self._origin = list(ids), [*self._origin[:cut], *range(shared, len(ids))]
+        self.forget_from(shared)
+        try:
+            self._engine.extend(context, self._tensor(ids[shared:]))
+        except BaseException:
+            context.undo()
+            raise
+        self._ids, self._origin = list(ids), [*self._origin, *range(shared, len(ids))]
         return self._reading("extended", shared, new, changed_at)
+
+    def forget_from(self, place: int) -> None:
+        """Hold only what was read before this place of the prompt."""
+        cut = bisect_left(self._origin, place)
+        self.context.crop(cut)
+        self._ids, self._origin = self._ids[:place], self._origin[:cut]
 
     def _anew(
         self,

@@ -7,7 +7,6 @@ once comes further with every call.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -35,7 +34,7 @@ class PromptReader:
     def __init__(self, engine: Engine, *, reuse: bool) -> None:
         """`reuse` keeps the caches for the next call."""
         self._engine, self._reuse = engine, reuse
-        self._session: _GrowingSession | None = None
+        self._session: Session | None = None
         self._budget: int | None = None
         """What the session prunes to; None while everything fits."""
         self._held: list[int] = []
@@ -98,45 +97,21 @@ class PromptReader:
                 floor=prompt.floor[:end],
                 segments=None if segments is None else segments[:end],
             )
-        except TimeUp:
-            if self._held:
-                session.undo()
-            else:
+        except BaseException as error:
+            # The session stands as it was before, which is of use to a next call that has more time.
+            if not self._held or not isinstance(error, TimeUp):
                 self._drop()
-            raise
-        except BaseException:
-            self._drop()
             raise
         self._held = prompt.ids[:end]
         return reading
 
-    def _open(self) -> _GrowingSession:
+    def _open(self) -> Session:
         if self._session is None:
-            self._session = _GrowingSession(self._engine, self._budget, least_shared=0.0)
+            self._session = Session(self._engine, self._budget, least_shared=0.0)
         return self._session
 
     def _drop(self) -> None:
         self._session, self._held = None, []
-
-
-class _GrowingSession(Session):
-    """A session that stays valid when a reading is cut short."""
-
-    def forget_from(self, place: int) -> None:
-        """Hold only what was read before this place of the prompt."""
-        cut = bisect_left(self._origin, place)
-        self.context.crop(cut)
-        self._ids, self._origin = self._ids[:place], self._origin[:cut]
-
-    def undo(self) -> None:
-        """Forget the tokens that only some of the layers have seen: those after the last whole reading."""
-        context = self.context
-        end = int(context.next_position[0])
-        for index, layer in enumerate(context.cache.layers):
-            held = int((context.positions[index][0] < end).sum())
-            context.positions[index] = context.positions[index][:, :held]
-            context.valid[index] = context.valid[index][:, :held]
-            layer.length = held
 
 
 @contextmanager
