@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 
 from brace.context import Segment
 from brace.errors import BraceError
-from brace.training.batches import CONTEXT_WEIGHT, PLAN_WEIGHT, Encoder, load_logs, make_batch
+from brace.training.batches import CONTEXT_WEIGHT, PLAN_WEIGHT, Encoder, Practice, load_logs, make_batch
 from brace.training.lessons import make_lesson
 from brace.training.logs import Log, write_logs
 from brace.training.planner import LENGTHS, Recipe, build_model, rate_at, train
@@ -76,7 +76,7 @@ def test_a_lesson_without_its_plan_asks_at_once(tokenizer: Path) -> None:
 
 @pytest.mark.parametrize("length", LENGTHS[:3])
 def test_a_batch_holds_whole_plans_or_none(files: list[Path], tokenizer: Path, length: int) -> None:
-    practice = load_logs(files, exam=False)
+    practice = Practice(load_logs(files, exam=False))
     batch = make_batch(practice, Encoder(tokenizer), random.Random(3), rows=12, length=length, shares={})
     assert batch.ids.shape == (12, length)
     with_plan = [PLAN_WEIGHT in row for row in batch.weights]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ CONTEXT_SHARE = 50.0
 """What all of a long context counts, in tokens of a plan: reading is taught by what has to be found in it."""
 WITHOUT_PLAN = 0.3
 """So many lessons ask for facts alone: after a plan, some could be copied from it."""
-_CHARS_PER_TOKEN = 2.6
+_CHARS_PER_TOKEN = 2.9
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,39 @@ def load_logs(files: Sequence[Path], *, exam: bool) -> dict[str, list[Log]]:
     return logs
 
 
+class Practice:
+    """Logs to draw lessons from, and how much was said by when."""
+
+    def __init__(self, logs: Mapping[str, Sequence[Log]]) -> None:
+        self._logs: dict[str, list[tuple[Log, NDArray[np.int64]]]] = {}
+        """By world, from short to long."""
+        for world, mine in logs.items():
+            sized = [(log, np.cumsum([len(segment.render()) for segment in log.segments])) for log in mine]
+            self._logs[world] = sorted(sized, key=_size)
+
+    def lesson(self, draw: random.Random, shares: Mapping[str, float], most_chars: int) -> Lesson:
+        """A lesson that is nearly as long as it may be, from a world that has one."""
+        least = 0.7 * most_chars
+        long_enough = {world: bisect_left(mine, least, key=_size) for world, mine in self._logs.items()}
+        names = [world for world, start in long_enough.items() if start < len(self._logs[world])]
+        if not names:
+            raise BraceError(
+                f"no log is as long as {least:.0f} characters; record some with more agents"
+            )
+        (world,) = draw.choices(names, [shares.get(name, 1.0) for name in names])
+        mine = self._logs[world]
+        log, said = mine[draw.randrange(long_enough[world], len(mine))]
+        first = min(int(np.searchsorted(said, least - len(log.head))) + 1, len(said))
+        return make_lesson(log, reader_of(log), draw, most_chars, first=first)
+
+
+def _size(sized: tuple[Log, NDArray[np.int64]]) -> int:
+    log, said = sized
+    return len(log.head) + int(said[-1])
+
+
 def make_batch(
-    logs: Mapping[str, Sequence[Log]],
+    practice: Practice,
     encoder: Encoder,
     draw: random.Random,
     *,
@@ -92,14 +124,10 @@ def make_batch(
     """Lessons cut or padded to one length; `shares` says how often each world comes (if not: 1)."""
     ids = np.zeros((rows, length), np.int32)
     weights = np.zeros((rows, length), np.float32)
-    names = list(logs)
-    chances = [shares.get(name, 1.0) for name in names]
     row = 0
     while row < rows:
-        (name,) = draw.choices(names, chances)
-        log = draw.choice(logs[name])
         most = int(length * _CHARS_PER_TOKEN * draw.uniform(0.5, 1.0))
-        lesson = make_lesson(log, reader_of(log), draw, most)
+        lesson = practice.lesson(draw, shares, most)
         found, weighed, start = encoder.encode(lesson, plan=draw.random() >= WITHOUT_PLAN)
         # Questions may be cut off, the plan may not.
         plan_end = start + weighed[start:].count(PLAN_WEIGHT)

@@ -23,7 +23,7 @@ _NUMBERED = re.compile(r"\b(room|gate|layer) (\d)\b")
 _LONG_NUMBER = re.compile(r"(?<![\w\d])\d{2,4}(?![\w\d])")
 _BRACKET = re.compile(r"(\[\w+ \d+(?: a\d+)?\] )(.*)")
 _HIGHEST = {"room": 9, "gate": 8, "layer": 6}
-_LAST_LINES, _FACTS = 5, 10
+_LAST_LINES, _FACTS = 6, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +36,20 @@ class Lesson:
     """What is asked, and the answer."""
 
 
-def make_lesson(log: Log, reader: Reader, draw: random.Random, most_chars: int) -> Lesson:
-    """A lesson from a random moment of the log, of at most about so many characters."""
-    upto = draw.choice(log.asked) if log.asked and draw.random() < 0.6 else draw.randint(1, len(log.segments))
+def make_lesson(log: Log, reader: Reader, draw: random.Random, most_chars: int, *, first: int = 1) -> Lesson:
+    """A lesson of at most about so many characters, from a random moment when `first` segments were said."""
+    asked = [moment for moment in log.asked if moment >= first]
+    upto = draw.choice(asked) if asked and draw.random() < 0.6 else draw.randint(first, len(log.segments))
     head_lines = sum(1 for segment in log.segments[:upto] if segment.kind in ("task", "goal", "safety"))
     lines = log.lines(upto)
     lines = _shortened(lines, head_lines, draw, most_chars - len(log.head))
     text = _varied("".join(lines), draw)
     prompt = log.head + text + FOOT
     facts = reader.facts(prompt)
-    asked = [(FACT + key, " " + answer) for key, answer in draw.sample(facts, min(len(facts), _FACTS))]
-    asked += [(LAST + key, answer) for key, answer in _last_lines(text.splitlines(), draw)]
-    draw.shuffle(asked)
-    return Lesson(prompt, str(reader.plan(prompt)), tuple(asked))
+    questions = [(FACT + key, " " + answer) for key, answer in draw.sample(facts, min(len(facts), _FACTS))]
+    questions += [(LAST + key, answer) for key, answer in _last_lines(text.splitlines(), draw)]
+    draw.shuffle(questions)
+    return Lesson(prompt, str(reader.plan(prompt)), tuple(questions))
 
 
 def _shortened(lines: list[str], head: int, draw: random.Random, room: int) -> list[str]:

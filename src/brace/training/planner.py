@@ -18,9 +18,11 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from brace.errors import BraceError
-from brace.training.batches import PLAN_WEIGHT, QUESTION_WEIGHT, Encoder, load_logs, make_batch
+from brace.training.batches import PLAN_WEIGHT, QUESTION_WEIGHT, Encoder, Practice, load_logs, make_batch
 
 LENGTHS = (512, 1024, 2048, 4096, 8192)
+_OFTEN = (2.0, 2.0, 2.0, 1.0, 0.5)
+"""How often each length is practised, once it is: plans are wanted of short texts more than of long ones."""
 _IGNORED = -1
 
 
@@ -63,12 +65,12 @@ def _work(
 ) -> None:
     draw = random.Random(seed)
     torch.set_num_threads(1)
-    logs, encoder = load_logs(files, exam=False), Encoder(tokenizer_file)
+    practice, encoder = Practice(load_logs(files, exam=False)), Encoder(tokenizer_file)
     while True:
-        lengths = LENGTHS[: 1 + min(len(LENGTHS) - 1, int(stage.value))]
-        length = draw.choice(lengths[-4:])
+        known = 1 + min(len(LENGTHS) - 1, int(stage.value))
+        (length,) = draw.choices(LENGTHS[:known], _OFTEN[:known])
         batch = make_batch(
-            logs, encoder, draw, rows=max(1, recipe.tokens_per_batch // length), length=length,
+            practice, encoder, draw, rows=max(1, recipe.tokens_per_batch // length), length=length,
             shares=recipe.shares,
         )  # fmt: skip
 
