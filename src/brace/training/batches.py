@@ -26,6 +26,8 @@ CONTEXT_SHARE = 50.0
 WITHOUT_PLAN = 0.3
 """So many lessons ask for facts alone: after a plan, some could be copied from it."""
 _CHARS_PER_TOKEN = 2.9
+_FILLED = 0.7
+"""A lesson is at least so much of the length it may have: padding teaches nothing."""
 
 
 @dataclass(frozen=True)
@@ -91,15 +93,20 @@ class Practice:
             sized = [(log, np.cumsum([len(segment.render()) for segment in log.segments])) for log in mine]
             self._logs[world] = sorted(sized, key=_size)
 
+    def lengths(self, wanted: Sequence[int]) -> list[int]:
+        """Those of the wanted lengths, in tokens, that some log is long enough for; the first one always."""
+        longest = max(_size(mine[-1]) for mine in self._logs.values())
+        return [
+            length
+            for number, length in enumerate(wanted)
+            if number == 0 or length * _CHARS_PER_TOKEN * _FILLED <= longest
+        ]
+
     def lesson(self, draw: random.Random, shares: Mapping[str, float], most_chars: int) -> Lesson:
         """A lesson that is nearly as long as it may be, from a world that has one."""
-        least = 0.7 * most_chars
+        least = _FILLED * min(most_chars, max(_size(mine[-1]) for mine in self._logs.values()))
         long_enough = {world: bisect_left(mine, least, key=_size) for world, mine in self._logs.items()}
         names = [world for world, start in long_enough.items() if start < len(self._logs[world])]
-        if not names:
-            raise BraceError(
-                f"no log is as long as {least:.0f} characters; record some with more agents"
-            )
         (world,) = draw.choices(names, [shares.get(name, 1.0) for name in names])
         mine = self._logs[world]
         log, said = mine[draw.randrange(long_enough[world], len(mine))]

@@ -66,9 +66,10 @@ def _work(
     draw = random.Random(seed)
     torch.set_num_threads(1)
     practice, encoder = Practice(load_logs(files, exam=False)), Encoder(tokenizer_file)
+    lengths = practice.lengths(LENGTHS)
     while True:
-        known = 1 + min(len(LENGTHS) - 1, int(stage.value))
-        (length,) = draw.choices(LENGTHS[:known], _OFTEN[:known])
+        known = 1 + min(len(lengths) - 1, int(stage.value))
+        (length,) = draw.choices(lengths[:known], _OFTEN[:known])
         batch = make_batch(
             practice, encoder, draw, rows=max(1, recipe.tokens_per_batch // length), length=length,
             shares=recipe.shares,
