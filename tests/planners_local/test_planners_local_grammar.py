@@ -16,7 +16,7 @@ from brace.erecap.models import load_model
 from brace.errors import BraceError, ConfigError, MissingExtraError
 from brace.plan import Arg, Plan, PlanSyntaxError, Skill, SkillCall, SkillSet, parse
 from brace.planners.constrained import PlanConstraint, Vocabulary
-from brace.planners.plan_grammar import MOST_SKILLS, plan_grammar
+from brace.planners.plan_grammar import MOST_SKILLS, lark
 from brace.registry import worlds
 
 TOKENIZER = byte_level_tokenizer()
@@ -185,7 +185,7 @@ def test_a_token_that_was_forbidden_is_an_error_and_not_followed() -> None:
 @pytest.mark.parametrize("names", [{"object": ()}, {"object": ("a;b",)}, {"object": ("",)}])
 def test_names_that_cannot_be_written_are_refused(names: Names) -> None:
     with pytest.raises(ConfigError, match=r"names\['object'\]"):
-        plan_grammar(TEAM, names)
+        lark(TEAM, names)
 
 
 def test_without_an_end_of_text_there_is_no_constraint() -> None:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brace.plan import Arg, Plan, Skill, SkillCall, SkillSet, parse
-from brace.planners.endpoint.grammar import LinesOfObject, gbnf, json_schema, outside
+from brace.planners.endpoint.answers import LinesOfObject, outside
+from brace.planners.plan_grammar import gbnf, json_schema
 
 SKILLS = (
     Skill("goto", (Arg("room", "name"),)),
@@ -23,7 +24,7 @@ SKILLS = (
 NAMES = {"room": ("red room", "a+b", "r.1"), "object": ("ball", 'the "key"')}
 ONE, THREE = SkillSet(SKILLS), SkillSet(SKILLS, agents=3)
 
-NUMBERS = st.from_regex(r"-?[0-9]{1,6}(\.[0-9]{1,4})?", fullmatch=True)
+NUMBERS = st.from_regex(r"-?(0|[1-9][0-9]{0,5})(\.[0-9]{1,4})?", fullmatch=True)
 WORDS = st.from_regex(r"[a-z0-9_-]{1,8}( [a-z0-9_-]{1,8}){0,2}", fullmatch=True)
 
 
@@ -93,22 +94,22 @@ def test_of_a_cut_answer_only_whole_skills_are_judged() -> None:
 
 def test_gbnf_of_one_agent() -> None:
     skills = SkillSet([SKILLS[0], SKILLS[4], SKILLS[5]])
-    number = '("-"? [0-9]{1,6} ("." [0-9]{1,4})?)'
+    number = '("-"? ("0" | [1-9] [0-9]{0,5}) ("." [0-9]{1,4})?)'
     assert gbnf(skills, {"room": ("hall", 'the "den"')}).splitlines() == [
         "root ::= line",
-        r'call ::= "goto(" ("hall"|"the \"den\"") ")" | '
-        f'"reach(" {number} ", " {number} ")" | "wait(" ")"',
         'line ::= call ("; " call){0,7}',
+        r'call ::= "goto(" ("hall"|"the \"den\"") ")" | '
+        f'"reach(" {number} ", " {number} ")" | "wait("  ")"',
     ]
 
 
 def test_gbnf_of_several_agents_has_their_lines_in_order_and_at_least_one() -> None:
     rules = gbnf(SkillSet([SKILLS[5]], agents=3), {}).splitlines()
-    assert rules[0] == "root ::= from-0"
+    assert rules[0] == "root ::= line | agent0"
     assert set(rules[3:]) == {
-        r'from-0 ::= "0: " line ("\n" from-1)? | from-1',
-        r'from-1 ::= "1: " line ("\n" from-2)? | from-2',
-        'from-2 ::= "2: " line',
+        r'agent0 ::= "0: " line ("\n" agent1)? | agent1',
+        r'agent1 ::= "1: " line ("\n" agent2)? | agent2',
+        'agent2 ::= "2: " line',
     }
 
 

@@ -15,8 +15,8 @@ from brace.callpath import Answer, PlannerPool
 from brace.errors import ConfigError
 from brace.plan import Arg, Skill, SkillSet, parse_partial
 from brace.planners import Prompt
+from brace.planners.endpoint.answers import outside
 from brace.planners.endpoint.counting import EstimateTokenizer
-from brace.planners.endpoint.grammar import outside
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "it can be started")
 

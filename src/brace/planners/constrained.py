@@ -16,7 +16,7 @@ from torch import Tensor
 
 from brace.errors import BraceError, ConfigError, MissingExtraError
 from brace.plan import SkillSet
-from brace.planners.plan_grammar import plan_grammar
+from brace.planners import plan_grammar
 
 try:
     from llguidance import LLMatcher, LLTokenizer
@@ -52,7 +52,7 @@ class PlanConstraint:
     """The plans of one world, compiled for one vocabulary. `begin` is cheap and gives a mask for one text."""
 
     def __init__(self, vocabulary: Vocabulary, skills: SkillSet, names: Mapping[str, Sequence[str]]) -> None:
-        grammar = LLMatcher.grammar_from_lark(plan_grammar(skills, names))
+        grammar = LLMatcher.grammar_from_lark(plan_grammar.lark(skills, names))
         self._start = LLMatcher(vocabulary.tokens, grammar)
         if self._start.is_error():
             raise ConfigError(f"the grammar of these skills cannot be compiled: {self._start.get_error()}")

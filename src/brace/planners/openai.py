@@ -12,8 +12,9 @@ import msgspec
 from brace.context import HfTokenizer, Tokenizer
 from brace.errors import ConfigError, MissingExtraError
 from brace.plan import SkillSet
+from brace.planners import plan_grammar
 from brace.planners.base import Limits, Prompt, Usage
-from brace.planners.endpoint import grammar as plan_grammar
+from brace.planners.endpoint import answers
 from brace.planners.endpoint.errors import EndpointError, PassingError, Patience, TimeIsUpError, shown
 from brace.planners.endpoint.events import StreamedAnswer, error_text, read_events
 from brace.planners.endpoint.options import (
@@ -173,7 +174,7 @@ class OpenAIPlanner:
 
     def _unwrapper(self) -> Callable[[str], str]:
         if self._grammar == "json_schema" and self._skills is not None:
-            return plan_grammar.LinesOfObject(several=self._skills.agents > 1).feed
+            return answers.LinesOfObject(several=self._skills.agents > 1).feed
         return str
 
     def _usage(self, prompt: Prompt, answer: StreamedAnswer) -> Usage:
@@ -181,7 +182,7 @@ class OpenAIPlanner:
         cut = answer.finish_reason == "length"
         notes = [problem, f"cut by the server at {self._most_tokens} tokens" if cut else ""]
         if self._grammar != "none" and self._skills is not None:
-            why = plan_grammar.outside(answer.text, self._skills, self._names, cut=cut)
+            why = answers.outside(answer.text, self._skills, self._names, cut=cut)
             notes.append(f"outside the grammar, which the server seems to ignore: {why}" if why else "")
         return Usage(tokens_read=read, tokens_cached=cached, note="; ".join(filter(None, notes)))
 

@@ -1,67 +1,126 @@
-"""The language of plans as a grammar, for decoders that are to write plans and nothing else.
+"""The language of plans, for decoders that are to write plans and nothing else, in three notations.
 
 It is the canonical spelling of `brace.plan`, as `str(Plan)` writes it, so that every text of the language
 parses and no two of them differ in spaces only. Numbers, free names and lines have a bounded length, so that
-a text comes to its end.
+a text comes to its end. One agent's plan is a line without its number; those of several are lines in the
+order of the agents, none of them needed, or the bare line of agent 0.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from brace.errors import ConfigError
 from brace.plan import Arg, Skill, SkillSet
 from brace.plan.skills import ARGUMENT, canonical
 
+Names = Mapping[str, Sequence[str]]
+"""The names that arguments of kind `name` can take; an argument it does not mention takes any."""
+
 MOST_SKILLS = 8
-"""On one line: longer plans are outdated before they are done."""
-_NUMBER = r"/-?(0|[1-9][0-9]{0,5})(\.[0-9]{1,4})?/"
+"""On one line: longer plans are outdated before they are done, and a weak model would repeat itself."""
+_NUMBER = r"-?(0|[1-9][0-9]{0,5})(\.[0-9]{1,4})?"
+_NUMBER_GBNF = '"-"? ("0" | [1-9] [0-9]{0,5}) ("." [0-9]{1,4})?'
 # Characters that `canonical` never changes.
-_FREE_NAME = r"/[a-z0-9_.'\-]{1,24}( [a-z0-9_.'\-]{1,24}){0,3}/"
+_WORD = "[a-z0-9_.'-]{1,24}"
 
 
-def plan_grammar(skills: SkillSet, names: Mapping[str, Sequence[str]]) -> str:
-    """All plans of these skills in Lark's notation.
-
-    `names` has the names that arguments of kind `name` can take; an argument it does not mention takes any.
-    One agent's plan is a line without its number; those of several are lines in the order of the agents, or
-    the bare line of agent 0.
-    """
+def lark(skills: SkillSet, names: Names) -> str:
+    """All plans of these skills as llguidance reads them."""
     terminals: dict[str, str] = {}
 
-    def call(skill: Skill) -> str:
-        args = [terminals.setdefault(_values(arg, names), f"ARG{len(terminals)}") for arg in skill.args]
-        between = f" {_quoted(', ')} "
-        return f"{_quoted(skill.name + '(')} {between.join(args)} {_quoted(')')}"
+    def argument(arg: Arg) -> str:
+        allowed = _values(arg, names)
+        values = f"/{_pattern(arg)}/" if allowed is None else " | ".join(map(_quoted, allowed))
+        return terminals.setdefault(values, f"ARG{len(terminals)}")
 
-    calls = " | ".join(call(skill) for skill in skills)
+    def call(skill: Skill) -> str:
+        between = f" {_quoted(', ')} "
+        args = between.join(map(argument, skill.args))
+        return f"{_quoted(skill.name + '(')} {args} {_quoted(')')}"
+
+    several = skills.agents > 1
     rules = [
-        "start: line" if skills.agents == 1 else "start: line | agent0",
+        "start: line | agent0" if several else "start: line",
         f"line: call ({_quoted('; ')} call){{0,{MOST_SKILLS - 1}}}",
-        f"call: {calls}",
-        *(_agent_rule(agent, skills.agents) for agent in range(skills.agents) if skills.agents > 1),
+        f"call: {' | '.join(map(call, skills))}",
+        *(f"agent{agent}: {way}" for agent, way in enumerate(_team(skills.agents, "agent")) if several),
         *(f"{name}: {values}" for values, name in terminals.items()),
     ]
     return "\n".join(rules) + "\n"
 
 
-def _agent_rule(agent: int, agents: int) -> str:
-    """The lines of this agent and those after it, or of those after it only."""
-    own = f"agent{agent}: {_quoted(f'{agent}: ')} line"
-    if agent == agents - 1:
-        return own
-    later = f"agent{agent + 1}"
-    return f"{own} ({_quoted(chr(10))} {later})? | {later}"
+def gbnf(skills: SkillSet, names: Names) -> str:
+    """All plans of these skills as llama.cpp reads them."""
+
+    def argument(arg: Arg) -> str:
+        allowed = _values(arg, names)
+        if allowed is not None:
+            return f"({'|'.join(map(_quoted, allowed))})"
+        return f"({_NUMBER_GBNF})" if arg.kind == "number" else f'({_WORD} (" " {_WORD}){{0,3}})'
+
+    def call(skill: Skill) -> str:
+        args = f" {_quoted(', ')} ".join(map(argument, skill.args))
+        return f"{_quoted(skill.name + '(')} {args} {_quoted(')')}"
+
+    several = skills.agents > 1
+    rules = [
+        "root ::= line | agent0" if several else "root ::= line",
+        f"line ::= call ({_quoted('; ')} call){{0,{MOST_SKILLS - 1}}}",
+        f"call ::= {' | '.join(map(call, skills))}",
+        *(f"agent{agent} ::= {way}" for agent, way in enumerate(_team(skills.agents, "agent")) if several),
+    ]
+    return "\n".join(rules) + "\n"
 
 
-def _values(arg: Arg, names: Mapping[str, Sequence[str]]) -> str:
-    """What an argument can be, as the right side of a terminal."""
+def json_schema(skills: SkillSet, names: Names) -> dict[str, Any]:
+    """A flat object of strings, each an agent's line: `{"plan": …}`, or `{"0": …, "1": …}` for several.
+
+    All are required and none is empty: strict schemas know no optional fields, and an object of nothing but
+    empty lines would be no plan.
+    """
+
+    def argument(arg: Arg) -> str:
+        allowed = _values(arg, names)
+        return f"({_pattern(arg) if allowed is None else '|'.join(map(_escaped, allowed))})"
+
+    def call(skill: Skill) -> str:
+        return _escaped(f"{skill.name}(") + ", ".join(map(argument, skill.args)) + _escaped(")")
+
+    either = f"({'|'.join(map(call, skills))})"
+    line = f"{either}(; {either}){{0,{MOST_SKILLS - 1}}}"
+    lines = [str(agent) for agent in range(skills.agents)] if skills.agents > 1 else ["plan"]
+    return {
+        "type": "object",
+        "properties": {name: {"type": "string", "pattern": f"^{line}$"} for name in lines},
+        "required": lines,
+        "additionalProperties": False,
+    }
+
+
+def _team(agents: int, rule: str) -> list[str]:
+    """For each agent: the lines of this one and those after it, or of those after it only."""
+    ways = []
+    for agent in range(agents):
+        own, later = f"{_quoted(f'{agent}: ')} line", f"{rule}{agent + 1}"
+        ways.append(own if agent == agents - 1 else f"{own} ({_quoted(chr(10))} {later})? | {later}")
+    return ways
+
+
+def _pattern(arg: Arg) -> str:
+    return _NUMBER if arg.kind == "number" else f"{_WORD}( {_WORD}){{0,3}}"
+
+
+def _values(arg: Arg, names: Names) -> list[str] | None:
+    """What an argument can be, if that is a matter of names."""
     if arg.kind == "number":
-        return _NUMBER
+        return None
     allowed = arg.choices if arg.kind == "choice" else names.get(arg.name)
     if allowed is None:
-        return _FREE_NAME
+        return None
     spelt = sorted({canonical(name) for name in allowed})
     if not spelt:
         raise ConfigError(f"names[{arg.name!r}] is empty: leave it out if the argument takes any name")
@@ -70,8 +129,12 @@ def _values(arg: Arg, names: Mapping[str, Sequence[str]]) -> str:
             raise ConfigError(
                 f"names[{arg.name!r}] has {name!r}, which a plan cannot hold: no ( ) , ; : in names"
             )
-    return " | ".join(_quoted(name) for name in spelt)
+    return spelt
 
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([\\^$.|?*+()\[\]{}])", r"\\\1", text)

@@ -197,7 +197,7 @@ def _train_step(model: Any, optimisers: Sequence[Any], ids: Any, weights: Any, d
         [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH] if device == "cpu" else [SDPBackend.FLASH_ATTENTION]
     )
     with torch.autocast(device, torch.bfloat16), sdpa_kernel(backends):
-        hidden = model.model(x).last_hidden_state[:, :-1].flatten(0, 1)
+        hidden = model.model(x, use_cache=False).last_hidden_state[:, :-1].flatten(0, 1)
         # Only where something is to be learnt: the logits are the largest tensor here.
         wanted = targets != _IGNORED
         logits = model.lm_head(hidden[wanted])

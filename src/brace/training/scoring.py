@@ -38,7 +38,7 @@ def exact_plans(
                     continue
                 x = torch.tensor([ids[:end]], device=device)
                 with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16):
-                    hidden = model.model(x).last_hidden_state[:, start - 1 : end - 1]
+                    hidden = model.model(x, use_cache=False).last_hidden_state[:, start - 1 : end - 1]
                     guess = model.lm_head(hidden)[0].argmax(-1).tolist()
                 hits[world, length].append(guess == ids[start:end])
     model.train()
