@@ -22,6 +22,7 @@ from planners_local_kit import (
     save_tiny,
 )
 
+from brace import Agent
 from brace.callpath import CallPath, CallRequest, Deadline, Mode, PlannerPool
 from brace.callpath.compress import InModel
 from brace.context import ContextBuffer, plan_template
@@ -54,6 +55,15 @@ def test_it_writes_plans_of_the_world_it_is_bound_to(tmp_path: Path, seed: int) 
         value for _, calls in plan.steps for call in calls if call.skill == "goto" for value in call.args
     }
     assert names <= {*NAMES["object"], *NAMES["room"]}
+
+
+def test_in_a_user_s_own_loop_it_is_bound_to_the_agent_s_skills_and_names(folder: Path) -> None:
+    planner = make(folder, bound=False, max_new_tokens=400)
+    with Agent(planner, skills=TEAM, names=NAMES, while_thinking="hold") as agent:
+        step = agent.step(["room 3: red ball"])
+    assert step.arrived
+    goals = {call.args[0] for _, calls in step.plan.steps for call in calls if call.skill == "goto"}
+    assert goals <= {*NAMES["object"], *NAMES["room"]}
 
 
 def test_rebinding_changes_the_language(folder: Path) -> None:

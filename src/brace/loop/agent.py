@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -79,6 +79,14 @@ class _Held:
             self.done[agent] = self.done.get(agent, 0) + number
 
 
+@dataclass(frozen=True, slots=True)
+class _Vocabulary:
+    """What a planner is shown where a world has no object of its own."""
+
+    skills: SkillSet
+    names: Mapping[str, Sequence[str]]
+
+
 class _Flight(threading.Thread):
     """A call under way in a thread of its own, so that the user's loop need not wait."""
 
@@ -116,6 +124,7 @@ class Agent:
         *,
         task: str = "",
         skills: SkillSet | None = None,
+        names: Mapping[str, Sequence[str]] | None = None,
         slo_ms: float | None = None,
         budget: int | None = None,
         compress: str | Compressor = "recency",
@@ -131,11 +140,14 @@ class Agent:
 
         `planner` is a function from prompt to plan text (or to pieces of it), a `Planner`, or a `PlannerPool`
         that several agents share. `budget` counts the whole prompt in the planner's tokens: give its
-        `tokenizer`, or counts are the built-in tokenizer's. `accept` may refuse a plan by saying why.
+        `tokenizer`, or counts are the built-in tokenizer's. A planner that writes within a grammar makes it of
+        the `skills` and of the `names` that their arguments take (any, for one not mentioned). `accept` may refuse a plan by saying why.
         `ledger` is the run directory (each agent that writes there is an episode of its own); without one
         nothing is written down.
         """
         self._pool = _pool(planner, tokenizer)
+        if skills is not None and hasattr(self._pool.planner, "bind"):
+            self._pool.planner.bind(_Vocabulary(skills, names or {}))
         method: Compressor = compressors.create(compress) if isinstance(compress, str) else compress
         self._config = RunConfig(
             name="live",
