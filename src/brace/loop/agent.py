@@ -139,11 +139,11 @@ class Agent:
         """Make an agent.
 
         `planner` is a function from prompt to plan text (or to pieces of it), a `Planner`, or a `PlannerPool`
-        that several agents share. `budget` counts the whole prompt in the planner's tokens: give its
-        `tokenizer`, or counts are the built-in tokenizer's. A planner that writes within a grammar makes it of
-        the `skills` and of the `names` that their arguments take (any, for one not mentioned). `accept` may refuse a plan by saying why.
-        `ledger` is the run directory (each agent that writes there is an episode of its own); without one
-        nothing is written down.
+        that several agents share. A planner that writes within a grammar makes it of the `skills`, and of the
+        `names` that their arguments take (any, if not mentioned). `budget` counts the whole prompt in the
+        planner's tokens: give its `tokenizer`, or counts are the built-in tokenizer's. `accept` may refuse a
+        plan by saying why. `ledger` is the run directory (each agent that writes there is an episode of its
+        own); without one nothing is written down.
         """
         self._pool = _pool(planner, tokenizer)
         if skills is not None and hasattr(self._pool.planner, "bind"):
