@@ -14,7 +14,7 @@ from brace.training.lessons import make_lesson
 from brace.training.planner import Recipe, train
 from brace.training.readers import reader_of
 from brace.training.scoring import exact_plans
-from brace.training.tokenizer import PAD, train_tokenizer
+from brace.training.tokenizer import BEGIN, END, PAD, train_tokenizer
 
 
 def train_and_write(
@@ -46,7 +46,9 @@ def write_model(model: Any, out: Path, scores: dict[str, float]) -> None:
 
     model.to(torch.bfloat16).save_pretrained(out / "model")
     (out / "scores.json").write_text(json.dumps(scores, indent=1), encoding="utf-8")
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": PAD, "eos_token": "<end>"}
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast", "pad_token": PAD, "bos_token": BEGIN, "eos_token": END,
+    }  # fmt: skip
     (out / "model" / "tokenizer.json").write_bytes((out / "tokenizer.json").read_bytes())
     (out / "model" / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
 

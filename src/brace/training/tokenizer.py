@@ -17,7 +17,15 @@ _COPIES_OF_NUMBERS = 40
 def train_tokenizer(texts: Iterable[str], path: Path) -> None:
     """Fit the BPE to texts and write `tokenizer.json`."""
     try:
-        from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers  # noqa: PLC0415
+        from tokenizers import (  # noqa: PLC0415
+            Regex,
+            Tokenizer,
+            decoders,
+            models,
+            pre_tokenizers,
+            processors,
+            trainers,
+        )
     except ImportError as error:
         raise MissingExtraError("training a tokenizer", "tokenizers") from error
     tokenizer: Any = Tokenizer(models.BPE())
@@ -31,8 +39,12 @@ def train_tokenizer(texts: Iterable[str], path: Path) -> None:
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY, special_tokens=[PAD, BEGIN, END], show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-    )  # fmt: skip
+    )
     tokenizer.train_from_iterator(_with_numbers(texts), trainer)
+    begin = tokenizer.token_to_id(BEGIN)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{BEGIN} $A", special_tokens=[(BEGIN, begin)]
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(path))
 
