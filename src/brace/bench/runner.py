@@ -137,13 +137,12 @@ def run_tasks(
 
 
 def _in_turn(tasks: Sequence[Task], watch: Watch | None) -> Iterator[tuple[Task, EpisodeResult]]:
-    runners: dict[Path, EpisodeRunner] = {}
+    crew = _Crew(watch)
     try:
         for task in tasks:
-            yield task, _runner(runners, task.directory, watch).run(task)
+            yield task, crew.run(task)
     finally:
-        for runner in runners.values():
-            runner.close()
+        crew.close()
 
 
 def _in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, EpisodeResult]]:
@@ -166,16 +165,32 @@ def _in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Epis
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-_WORKER_RUNNERS: dict[Path, EpisodeRunner] = {}
-"""A worker process keeps the parts of each run it has worked for."""
+class _Crew:
+    """Keeps the parts of the run that is being worked on, and of no other: a simulator or a model is large,
+    and the tasks of one run come one after another."""
+
+    def __init__(self, watch: Watch | None = None) -> None:
+        self._watch = watch
+        self._directory: Path | None = None
+        self._runner: EpisodeRunner | None = None
+
+    def run(self, task: Task) -> EpisodeResult:
+        if self._runner is None or task.directory != self._directory:
+            self.close()
+            config = load_config(read_manifest(task.directory).config)
+            self._runner = EpisodeRunner(config, task.directory, self._watch)
+            self._directory = task.directory
+        return self._runner.run(task)
+
+    def close(self) -> None:
+        if self._runner is not None:
+            self._runner.close()
+            self._runner = None
+
+
+_WORKER_CREW = _Crew()
+"""That of a worker process."""
 
 
 def _run_in_worker(task: Task) -> EpisodeResult:
-    return _runner(_WORKER_RUNNERS, task.directory).run(task)
-
-
-def _runner(runners: dict[Path, EpisodeRunner], directory: Path, watch: Watch | None = None) -> EpisodeRunner:
-    if directory not in runners:
-        config = load_config(read_manifest(directory).config)
-        runners[directory] = EpisodeRunner(config, directory, watch)
-    return runners[directory]
+    return _WORKER_CREW.run(task)

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
 
 from brace.errors import BraceError, ConfigError
 
@@ -25,6 +26,8 @@ def load_model(name_or_path: str | Path, dtype: torch.dtype = torch.float32) -> 
     folder = smollm2_path() if str(name_or_path) == SMOLLM2 else Path(name_or_path)
     if not (folder / "config.json").is_file():
         raise ConfigError(f"no model at {str(folder)!r}: give {SMOLLM2!r} or a local folder with config.json")
+    # Loading takes a moment; its progress bars would stand between those of the run.
+    transformers_logging.disable_progress_bar()
     model: Any = AutoModelForCausalLM.from_pretrained(
         folder, dtype=dtype, attn_implementation="sdpa", local_files_only=True
     )

@@ -37,7 +37,9 @@ def train_tokenizer(texts: Iterable[str], path: Path) -> None:
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY, special_tokens=[PAD, BEGIN, END], show_progress=False,
+        vocab_size=VOCABULARY,
+        special_tokens=[PAD, BEGIN, END],
+        show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )
     tokenizer.train_from_iterator(_with_numbers(texts), trainer)
