@@ -28,7 +28,9 @@ def test_never_are_two_worlds_open(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(ProxyV2, "__init__", watched_make)
     monkeypatch.setattr(ProxyV2, "close", watched_close)
-    configs = [load_config({"world": "proxy-v2", "planner": "proxy-symbolic", "episodes": 2}) for _ in range(3)]
+    configs = [
+        load_config({"world": "proxy-v2", "planner": "proxy-symbolic", "episodes": 2}) for _ in range(3)
+    ]
     tasks = [
         task
         for number, config in enumerate(configs)

@@ -50,7 +50,9 @@ def test_numbers_are_single_tokens_and_text_comes_back(tokenizer: Path) -> None:
     from tokenizers import Tokenizer
 
     made = Tokenizer.from_file(str(tokenizer))
-    assert [len(made.encode(text).ids) for text in ("0", " 7", "42", " 999", "-12")] == [1, 1, 1, 1, 2]
+    assert [
+        len(made.encode(text, add_special_tokens=False).ids) for text in ("0", " 7", "42", " 999", "-12")
+    ] == [1, 1, 1, 1, 2]
     text = "[message 3 a1] room 4: grëy key\n"
     assert made.decode(made.encode(text).ids) == text
 
@@ -119,6 +121,7 @@ def test_training_goes_on_after_a_break_and_writes_a_model_that_loads(
     assert json.loads((out / "scores.json").read_text()) == scores
     loaded = AutoModelForCausalLM.from_pretrained(out / "model", dtype=torch.bfloat16)
     assert loaded.config.num_hidden_layers == 2
+    assert "tokens (" in (out / "model" / "README.md").read_text()
     assert (out / "curve.csv").read_text().startswith("step,seconds,length,of,loss")
 
 

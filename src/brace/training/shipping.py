@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from brace.training.batches import Encoder, load_logs
 from brace.training.lessons import make_lesson
@@ -37,13 +39,15 @@ def train_and_write(
     found = exact_plans(model, exam, Encoder(tokenizer), (512, 2048, 6000), each=24)
     scores = {f"{world} {length}": share for (world, length), share in sorted(found.items())}
     write_model(model, out, scores)
+    practised = {world: len(logs) for world, logs in load_logs(files, exam=False).items()}
+    state = torch.load(out / "checkpoint.pt", map_location="cpu", weights_only=True)
+    card = model_card(recipe or Recipe(), state["step"], state["seconds"], practised, found)
+    (out / "model" / "README.md").write_text(card, encoding="utf-8")
     return scores
 
 
 def write_model(model: Any, out: Path, scores: dict[str, float]) -> None:
     """Weights as safetensors in bf16, with what `transformers` needs to load them."""
-    import torch  # noqa: PLC0415 - an extra
-
     model.to(torch.bfloat16).save_pretrained(out / "model")
     (out / "scores.json").write_text(json.dumps(scores, indent=1), encoding="utf-8")
     settings = {
@@ -51,6 +55,40 @@ def write_model(model: Any, out: Path, scores: dict[str, float]) -> None:
     }  # fmt: skip
     (out / "model" / "tokenizer.json").write_bytes((out / "tokenizer.json").read_bytes())
     (out / "model" / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+
+
+def model_card(
+    recipe: Recipe,
+    steps: int,
+    seconds: float,
+    logs: Mapping[str, int],
+    scores: Mapping[tuple[str, int], float],
+) -> str:
+    """What the model is, what it learnt from and how well: for whoever finds the folder."""
+    tokens = steps * recipe.tokens_per_batch
+    lengths = sorted({length for _, length in scores})
+    table = [
+        "| world | logs | " + " | ".join(f"{length} tokens" for length in lengths) + " |",
+        "|---" * (2 + len(lengths)) + "|",
+    ]
+    for world in sorted(logs):
+        shares = [scores.get((world, length)) for length in lengths]
+        told = " | ".join("–" if share is None else f"{100 * share:.0f} %" for share in shares)
+        table.append(f"| {world} | {logs[world]} | {told} |")
+    return f"""# A planner for brace's worlds
+
+A Llama of {recipe.layers} layers, width {recipe.hidden}, {recipe.positions} positions and its own byte-level
+BPE in which numbers are single tokens. It reads the context of a world and writes the plan.
+
+Trained from scratch by `brace planner train` for {seconds / 60:.1f} minutes on {tokens / 1e6:.0f} M
+tokens ({steps} steps) of text that `brace planner data` recorded in brace's own worlds; the targets are the
+plans of the worlds' perfect readers. Nothing else went in. It knows these worlds and no others, English least
+of all. Licence: that of brace.
+
+Share of plans that are exactly the reader's, token by token, on texts of held-out episodes:
+
+{chr(10).join(table)}
+"""
 
 
 def _sample_texts(logs: dict[str, Any], each: int = 300) -> list[str]:
