@@ -95,7 +95,7 @@ class RunConfig:
     """One run: a world, a planner, the controller between them, and how many episodes."""
 
     world: Part
-    planner: Part
+    planner: Part = field(default_factory=lambda: Part("embedded"))
     name: str = "run"
     rules: Literal["brace", "authors-proxy"] = "brace"
     """Whose controller: ours, or the authors' as coded for their proxy sweep."""
