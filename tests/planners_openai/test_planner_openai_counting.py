@@ -55,6 +55,29 @@ def server_tokenizer() -> Iterator[tuple[FakeServer, Tokenizer]]:
         yield server, planner.tokenizer
 
 
+def renders(connection: socket.socket, request: Request) -> None:
+    """A fake `/apply-template`: five characters before the message, six after it."""
+    if request.path == "/tokenize":
+        return tokenizes(connection, request)
+    assert request.path == "/apply-template"
+    body = json.dumps({"prompt": f"user:{request.body['messages'][0]['content']}robot:"}).encode()
+    connection.sendall(head(kind="application/json") + chunk(body) + chunk(b""))
+    return None
+
+
+def test_the_server_s_template_is_part_of_every_count() -> None:
+    with serving(renders) as server, planner_at(server.url, tokenizer="server") as planner:
+        assert planner.prompt_overhead == 11
+    with serving(renders) as server, planner_at(server.url, tokenizer="server", chat=False) as planner:
+        assert planner.prompt_overhead == 0
+
+
+@pytest.mark.parametrize("answer", ["{}", "[]", "no JSON", '{"prompt": 3}', '{"prompt": "nothing of it"}'])
+def test_a_server_that_does_not_say_what_it_adds_adds_nothing_beforehand(answer: str) -> None:
+    with serving(refuses("200 OK", answer)) as server, planner_at(server.url, tokenizer="server") as planner:
+        assert planner.prompt_overhead == 0
+
+
 def test_an_estimate_has_a_margin_and_says_what_it_is() -> None:
     tokenizer = EstimateTokenizer()
     words = WordTokenizer()
@@ -114,14 +137,18 @@ def test_after_the_deadline_nobody_asks_the_server_how_much_it_has_written() -> 
     stalls = sends_then_waits(head(), chunk(event("goto(")), chunk(event("ki")))
 
     def behave(connection: socket.socket, request: Request) -> None:
-        if request.path == "/tokenize" and len(server.requests) == 1:
+        if request.path == "/apply-template":
+            return refuses("404 Not Found", "{}")(connection, request)
+        if request.path == "/tokenize" and len(server.requests) == 2:
             return tokenizes(connection, request)
         return stalls(connection, request)
 
     with serving(behave) as server, pool_at(server.url, tokenizer="server") as pool:
         path = CallPath(pool, {"full": Mode(NoCompression(), PromptTemplate())})
         result = path.run(CallRequest([], "full", None, Deadline(150)))
-        assert [request.path for request in server.requests] == ["/tokenize", "/v1/chat/completions"]
+        assert [request.path for request in server.requests] == [
+            "/apply-template", "/tokenize", "/v1/chat/completions",
+        ]  # fmt: skip
     assert (result.status, result.output, result.tokens.out) == ("cut", "goto(ki", 2)
     assert result.latency_ms < 200
 

@@ -87,6 +87,7 @@ class OpenAIPlanner:
         weakref.finalize(self, self._wire.close)
         self.tokenizer: Tokenizer
         self._learn: Callable[[str, int], None] | None = None
+        self._template_url: str | None = None
         if tokenizer is None:
             self.tokenizer = counting.EstimateTokenizer()
         elif tokenizer == "server":
@@ -94,9 +95,20 @@ class OpenAIPlanner:
             url = f"{base_url.removesuffix('/v1')}/tokenize"
             self.tokenizer = server = counting.ServerTokenizer(self._wire, url, self._headers)
             self._learn = server.learn
+            if chat:
+                self._template_url = url.removesuffix("tokenize") + "apply-template"
         else:
             self.tokenizer = HfTokenizer.from_file(tokenizer)
         self._counts = counting.CountCheck(self.tokenizer)
+
+    @property
+    def prompt_overhead(self) -> int:
+        """What the server's chat template adds to every prompt, where the server says so beforehand."""
+        if self._template_url is None:
+            return 0
+        server: Any = self.tokenizer
+        overhead: int = server.around(self._template_url)
+        return overhead
 
     def bind(self, world: Any) -> None:
         """Learn the world's skills and names: they make the grammar, and tell where a plan ends."""

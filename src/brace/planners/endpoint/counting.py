@@ -23,6 +23,7 @@ ANSWER_S = 0.25
 REST_S = 2.0
 """A server that did not answer a count is left alone for so long."""
 REMEMBERED = 2048
+_PLACE = "HERE-GOES-THE-PROMPT"
 MOST_TEMPLATE = 128
 """More tokens than this are not put down to a chat template."""
 TOLERANCE = 2
@@ -86,6 +87,20 @@ class ServerTokenizer:
             return self._spans(text)
         except _NoAnswerError:
             return self._estimate.spans(text)
+
+    def around(self, url: str) -> int:
+        """Tokens that the server's chat template puts around a prompt, through llama.cpp's `/apply-template`;
+        0 where it does not say: then the first answer's usage tells, and it is noted."""
+        body = {"messages": [{"role": "user", "content": _PLACE}]}
+        patience = Patience(at_most_s=FIRST_ANSWER_S)
+        try:
+            with self._wire.post(url, msgspec.json.encode(body), self._headers, patience) as reply:
+                answer = b"".join(reply.chunks)
+            rendered = msgspec.json.decode(answer)["prompt"] if reply.status == 200 else ""
+            before, place, after = rendered.partition(_PLACE)
+        except (EndpointError, TimeIsUpError, msgspec.DecodeError, KeyError, TypeError, AttributeError):
+            return 0
+        return self.count(before) + self.count(after) if place else 0
 
     def take_note(self) -> str:
         """What the ledger should know about the counts since the last time."""
