@@ -30,6 +30,10 @@ TEAMS = (1, 4, 8)
 """Agents in the growth figure, for worlds that take a number of them."""
 
 
+MARKS = ("0", "0.5", "1", "2", "4", "8")
+"""Seconds of latency, as the sweep labels them."""
+
+
 def run_sweep(sweep: Sweep, folder: Path, jobs: int) -> Iterator[tuple[dict[str, str], pl.DataFrame]]:
     """The episodes of every variant."""
     tasks = [
@@ -103,15 +107,16 @@ def plot_latency(rows: list[dict[str, Any]], path: Path) -> None:
     for axes, name in zip(grid, names, strict=True):
         for way, colour, marker in (("hold", "#2e86c9", "o"), ("continue", "#d98e04", "s")):
             mine = [row for row in rows if row["world"] == name and row["while_thinking"] == way]
-            place = range(len(mine))
+            place = [MARKS.index(row["seconds"]) for row in mine]
             low = [row["success"] - row["low"] for row in mine]
             high = [row["high"] - row["success"] for row in mine]
             axes.errorbar(
                 place, [row["success"] for row in mine], yerr=[low, high], color=colour, marker=marker,
                 capsize=3, label=way,
             )  # fmt: skip
-            axes.set_xticks(list(place), [row["seconds"] for row in mine])
-        axes.set_title(f"{name} (n = {mine[0]['n']})", fontsize=10)
+        axes.set_xticks(range(len(MARKS)), MARKS)
+        sizes = sorted({row["n"] for row in rows if row["world"] == name})
+        axes.set_title(f"{name} (n = {'…'.join(map(str, {sizes[0]: 0, sizes[-1]: 0}))})", fontsize=10)
         axes.set_xlabel("planner latency, s of world time")
         axes.set_ylim(-3, 103)
         axes.grid(alpha=0.3)
