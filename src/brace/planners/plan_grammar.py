@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from brace.errors import ConfigError
@@ -37,20 +37,8 @@ def lark(skills: SkillSet, names: Names) -> str:
         values = f"/{_pattern(arg)}/" if allowed is None else " | ".join(map(_quoted, allowed))
         return terminals.setdefault(values, f"ARG{len(terminals)}")
 
-    def call(skill: Skill) -> str:
-        between = f" {_quoted(', ')} "
-        args = between.join(map(argument, skill.args))
-        return f"{_quoted(skill.name + '(')} {args} {_quoted(')')}"
-
-    several = skills.agents > 1
-    rules = [
-        "start: line | agent0" if several else "start: line",
-        f"line: call ({_quoted('; ')} call){{0,{MOST_SKILLS - 1}}}",
-        f"call: {' | '.join(map(call, skills))}",
-        *(f"agent{agent}: {way}" for agent, way in enumerate(_team(skills.agents, "agent")) if several),
-        *(f"{name}: {values}" for values, name in terminals.items()),
-    ]
-    return "\n".join(rules) + "\n"
+    rules = _rules(skills, argument, "start", ":")
+    return "\n".join([*rules, *(f"{name}: {values}" for values, name in terminals.items())]) + "\n"
 
 
 def gbnf(skills: SkillSet, names: Names) -> str:
@@ -62,18 +50,7 @@ def gbnf(skills: SkillSet, names: Names) -> str:
             return f"({'|'.join(map(_quoted, allowed))})"
         return f"({_NUMBER_GBNF})" if arg.kind == "number" else f'({_WORD} (" " {_WORD}){{0,3}})'
 
-    def call(skill: Skill) -> str:
-        args = f" {_quoted(', ')} ".join(map(argument, skill.args))
-        return f"{_quoted(skill.name + '(')} {args} {_quoted(')')}"
-
-    several = skills.agents > 1
-    rules = [
-        "root ::= line | agent0" if several else "root ::= line",
-        f"line ::= call ({_quoted('; ')} call){{0,{MOST_SKILLS - 1}}}",
-        f"call ::= {' | '.join(map(call, skills))}",
-        *(f"agent{agent} ::= {way}" for agent, way in enumerate(_team(skills.agents, "agent")) if several),
-    ]
-    return "\n".join(rules) + "\n"
+    return "\n".join(_rules(skills, argument, "root", " ::=")) + "\n"
 
 
 def json_schema(skills: SkillSet, names: Names) -> dict[str, Any]:
@@ -101,13 +78,25 @@ def json_schema(skills: SkillSet, names: Names) -> dict[str, Any]:
     }
 
 
-def _team(agents: int, rule: str) -> list[str]:
-    """For each agent: the lines of this one and those after it, or of those after it only."""
-    ways = []
-    for agent in range(agents):
-        own, later = f"{_quoted(f'{agent}: ')} line", f"{rule}{agent + 1}"
-        ways.append(own if agent == agents - 1 else f"{own} ({_quoted(chr(10))} {later})? | {later}")
-    return ways
+def _rules(skills: SkillSet, argument: Callable[[Arg], str], root: str, means: str) -> list[str]:
+    """What the notations for whole plans have in common."""
+
+    def call(skill: Skill) -> str:
+        args = f" {_quoted(', ')} ".join(map(argument, skill.args))
+        return f"{_quoted(skill.name + '(')} {args} {_quoted(')')}"
+
+    rules = [
+        f"{root}{means} line" if skills.agents == 1 else f"{root}{means} line | agent0",
+        f"line{means} call ({_quoted('; ')} call){{0,{MOST_SKILLS - 1}}}",
+        f"call{means} {' | '.join(map(call, skills))}",
+    ]
+    last = skills.agents - 1
+    for agent in range(skills.agents if last else 0):
+        # The lines of this agent and those after it, or of those after it only.
+        own, later = f"{_quoted(f'{agent}: ')} line", f"agent{agent + 1}"
+        way = own if agent == last else f"{own} ({_quoted(chr(10))} {later})? | {later}"
+        rules.append(f"agent{agent}{means} {way}")
+    return rules
 
 
 def _pattern(arg: Arg) -> str:
