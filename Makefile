@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint bench bench-erecap bench-worlds clean
+.PHONY: demo test lint bench bench-erecap bench-worlds bench-planners clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -31,6 +31,12 @@ bench-erecap: $(READY)  ## the engine against plain generate on SmolLM2 (about 1
 
 bench-worlds: $(READY)  ## every world's references, latency curves and growth (about two hours on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/worlds.py babyai-v1 lift-v1 handover-v1 peg-v1 drones-v1 --jobs 2
+
+bench-planners: $(READY)  ## the embedded planner's speed, deadlines, and planners side by side (about 40 minutes on 2 cores)
+	$(BIN)/python benchmarks/prefill.py
+	$(BIN)/python benchmarks/deadlines.py embedded smollm2
+	$(BIN)/python benchmarks/planners.py babyai-v1 drones-v1 lift-v1 handover-v1 peg-v1 --episodes 20
+	$(BIN)/python benchmarks/planners.py babyai-v1 drones-v1 lift-v1 handover-v1 peg-v1 --episodes 5 --clock wall
 
 clean:
 	rm -rf .venv build dist

@@ -101,7 +101,10 @@ def measure(folder: Path, config: RunConfig) -> dict[str, Any]:
         p50, p95 = np.percentile(calls["latency_ms"], (50, 95))
         row |= {"latency_p50": round(p50), "latency_p95": round(p95)}
         for phase in PHASES:
-            spent = [one.get(phase) or 0.0 for one in calls["phases"].to_list()]
+            spent = [
+                sum(part["ms"] for part in parts if part["name"] == f"replan.{phase}")
+                for parts in calls["phases"].to_list()
+            ]
             row[f"{phase}_p50"] = round(float(np.median(spent)))
     return row
 

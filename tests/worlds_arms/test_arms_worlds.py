@@ -188,6 +188,13 @@ def test_an_occupied_meeting_place_sends_the_board_home(peg: PegWorld) -> None:
     assert until(peg, f"meeting place {name} is occupied").kind == "failure"
 
 
+def test_a_board_beside_a_meeting_place_is_sent_home(peg: PegWorld) -> None:
+    undisturbed(peg)
+    x, y, z, tilt = (int(value) for value in peg.truth_plan().of(1)[0].args)
+    peg.apply(parse(f"1: align({x + 9}, {y}, {z}, {tilt})"))
+    assert until(peg, "there is no meeting place").kind == "failure"
+
+
 def test_a_peg_beside_the_hole_is_blocked_or_does_not_count(peg: PegWorld) -> None:
     undisturbed(peg)
     place = peg.truth_plan().of(1)[0]

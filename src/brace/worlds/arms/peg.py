@@ -58,6 +58,8 @@ STAND_OFF = 0.12
 """How far before the hole the peg's tip is when it is aligned, in metres."""
 AT_PLACE = 80
 """A board this near to a place (mm) is there, however it was pushed."""
+FIT_MM, FIT_DEGREES = 6, 4
+"""A board that is brought to a place must fit it this well: where it is stands in the task."""
 BOX: Box = {"x": (-200, 200), "y": (-20, 220), "z": (1050, 1420), "tilt": (25, 65)}
 """Where both arms can meet, in mm and degrees."""
 MISS_MM, MISS_DEGREES = 12, 6
@@ -269,6 +271,9 @@ class PegWorld(ArmsWorld):
         if place in self._occupied:
             yield from arm.go(arm.home)
             raise SkillFailedError(f"meeting place {place} is occupied")
+        if not any(_within(hole, exact) for exact in self._places.values()):
+            yield from arm.go(arm.home)
+            raise SkillFailedError("there is no meeting place")
         self._board_at = hole
 
     def _align_peg(self, arm: Arm, hole: Sighting) -> Motion:
@@ -316,6 +321,12 @@ class PegWorld(ArmsWorld):
 def _numbers(call: SkillCall) -> Sighting:
     x, y, z, tilt = (round(float(value)) for value in call.args)
     return x, y, z, tilt
+
+
+def _within(hole: Sighting, place: Sighting) -> bool:
+    """Whether a board that is brought there fits the place."""
+    away = np.abs(np.subtract(hole, place))
+    return bool(away[:3].max() <= FIT_MM and away[3] <= FIT_DEGREES)
 
 
 def _apart(one: Sighting, other: Sighting) -> bool:
