@@ -191,3 +191,21 @@ def test_names_that_cannot_be_written_are_refused(names: Names) -> None:
 def test_without_an_end_of_text_there_is_no_constraint() -> None:
     with pytest.raises(ConfigError, match="constrain: false"):
         Vocabulary(TOKENIZER, SIZE, [])
+
+
+@pytest.mark.parametrize("which", SETS)
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_forced_is_what_a_mask_would_have_left(which: str, seed: int) -> None:
+    constraint = PlanConstraint(VOCABULARY, *SETS[which])
+    draw = torch.Generator().manual_seed(seed)
+    quick, slow, tokens = constraint.begin(), constraint.begin(), []
+    while len(tokens) < 400:
+        logits = quick(torch.tensor([tokens], dtype=torch.long), torch.randn((1, SIZE), generator=draw))
+        chosen = int(logits.argmax(-1))
+        if chosen == END:
+            return
+        for token in (chosen, *quick.forced_after(chosen)):
+            allowed = slow(torch.tensor([tokens], dtype=torch.long), torch.zeros(1, SIZE))[0] == 0
+            assert allowed[token]
+            assert token == chosen or not allowed[END]
+            tokens.append(token)

@@ -117,6 +117,9 @@ def test_the_text_comes_in_pieces_of_whole_characters_after_the_usage(tmp_path: 
             forced[0, snow[written.shape[1] % len(snow)]] = 1.0
             return forced
 
+        def forced_after(self, token: int) -> list[int]:
+            return []
+
     planner._constraint = SimpleNamespace(begin=FakeMask)  # type: ignore[assignment]
     usage, *pieces = planner.stream(prompt_of(history(3), planner), FakeLimits())
     assert isinstance(usage, Usage)

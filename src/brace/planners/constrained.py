@@ -71,10 +71,19 @@ class PlanMask:
 
     def __call__(self, written: Tensor, logits: Tensor) -> Tensor:
         """The logits, minus infinity where forbidden. The end of text is allowed where a plan is whole."""
-        new = written[0, self._followed :].tolist()
-        self._followed += len(new)
-        if not self._matcher.consume_tokens(new):
-            raise BraceError(f"a token outside the plan's grammar was written: {self._matcher.get_error()}")
+        self._follow(written[0, self._followed :].tolist())
         bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
         allowed = np.unpackbits(bits, bitorder="little", count=logits.shape[-1]).astype(bool)
         return logits.masked_fill(~torch.from_numpy(allowed).to(logits.device), -torch.inf)
+
+    def forced_after(self, token: int) -> list[int]:
+        """Write this token, and all that every plan which begins so goes on with; the latter."""
+        self._follow([token])
+        forced: list[int] = self._matcher.compute_ff_tokens()
+        self._follow(forced)
+        return forced
+
+    def _follow(self, tokens: list[int]) -> None:
+        self._followed += len(tokens)
+        if not self._matcher.consume_tokens(tokens):
+            raise BraceError(f"a token outside the plan's grammar was written: {self._matcher.get_error()}")

@@ -133,29 +133,33 @@ class TransformersPlanner:
         )
 
     def _write(self, limits: Limits) -> Iterator[str]:
-        """The likeliest token each time. Bytes of an unfinished character wait for the rest of it."""
+        """The likeliest token each time, and with it those that the grammar leaves no choice about: they are
+        read together. Bytes of an unfinished character wait for the rest of it."""
         import torch  # noqa: PLC0415 - an extra
         from tokenizers.decoders import DecodeStream  # noqa: PLC0415
 
         mask = self._constraint.begin() if self._constraint is not None else None
         text = DecodeStream(skip_special_tokens=True)
         context, backbone = self._reader.context, self._engine.backbone
-        written = torch.zeros((1, 0), dtype=torch.long, device=backbone.device)
-        for step in range(self._max_new_tokens):
-            if limits.expired():
-                return
-            if step:
-                if int(context.next_position[0]) >= backbone.max_positions:
+        written: list[int] = []
+        new: list[int] = []
+        while len(written) < self._max_new_tokens and not limits.expired():
+            if new:
+                if int(context.next_position[0]) + len(new) > backbone.max_positions:
                     return
-                self._engine.extend(context, written[:, -1:])
-            logits = context.logits if mask is None else mask(written, context.logits)
-            token = logits.argmax(-1)
-            if int(token) in self._end_tokens:
+                self._engine.extend(context, torch.tensor([new], device=backbone.device))
+            logits = context.logits
+            if mask is not None:
+                logits = mask(torch.tensor([written], dtype=torch.long), logits)
+            likeliest = int(logits.argmax(-1))
+            if likeliest in self._end_tokens:
                 return
-            piece = text.step(self._hf_tokenizer.backend_tokenizer, int(token))
-            if piece:
-                yield piece
-            written = torch.cat([written, token[:, None]], 1)
+            new = [likeliest] if mask is None else [likeliest, *mask.forced_after(likeliest)]
+            for token in new:
+                piece = text.step(self._hf_tokenizer.backend_tokenizer, token)
+                if piece:
+                    yield piece
+            written += new
 
     def _make_vocabulary(self) -> Vocabulary:
         from brace.planners.constrained import Vocabulary  # noqa: PLC0415 - an extra
