@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import heapq
 import itertools
 import threading
 import time
+import weakref
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -17,6 +19,9 @@ HUNG_AFTER_S = 0.25
 """A cancelled planner that has not returned after this long is given up, and its place filled anew."""
 MOST_HUNG = 16
 """More planners that never came back than this, and further calls are refused."""
+
+LEAVE_S = 1.0
+"""At the program's end workers have this long to stop."""
 
 AnswerStatus = Literal["done", "cut", "shed", "cancelled", "failed"]
 
@@ -52,6 +57,7 @@ class PlannerPool:
         self._hung = 0
         self._asked = False
         self._closed = False
+        _POOLS.add(self)
 
     def ask(self, prompt: Prompt, deadline: Deadline) -> Answer:
         """Queue the prompt and wait for the answer, the deadline or a cancellation, whichever is first."""
@@ -85,6 +91,16 @@ class PlannerPool:
         if close is not None:
             close()
 
+    def _leave(self, until: float) -> None:
+        with self._change:
+            self._closed = True
+            self._change.notify_all()
+            workers = list(self._healthy)
+        for worker in workers:
+            worker.stop()
+        for worker in workers:
+            worker.join(max(0.0, until - time.monotonic()))
+
     def _replace_hung(self) -> None:
         with self._change:
             for worker in [w for w in self._healthy if w.is_hung()]:
@@ -104,6 +120,17 @@ class PlannerPool:
             return heapq.heappop(self._queue)[2]
 
 
+_POOLS: weakref.WeakSet[PlannerPool] = weakref.WeakSet()
+
+
+@atexit.register
+def _leave_in_order() -> None:
+    """A thread within a model's own code when Python ends would bring the whole process down."""
+    until = time.monotonic() + LEAVE_S
+    for pool in list(_POOLS):
+        pool._leave(until)
+
+
 class _Worker(threading.Thread):
     def __init__(self, pool: PlannerPool) -> None:
         super().__init__(daemon=True, name=f"planner {pool.planner.name}")
@@ -116,6 +143,11 @@ class _Worker(threading.Thread):
             self._job = job
             job.run(self._pool.planner)
             self._job = None
+
+    def stop(self) -> None:
+        job = self._job
+        if job is not None:
+            job.deadline.cancel("the program ended")
 
     def is_hung(self) -> bool:
         job = self._job

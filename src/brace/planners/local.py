@@ -208,12 +208,20 @@ def _load(model: str, dtype: str, device: str) -> tuple[Any, Any]:
         raise ConfigError(f"planner option dtype = {dtype!r}{suggestion(dtype, ['auto', *_DTYPES])}")
     where = _device(device)
     if dtype == "auto":
-        dtype = "bfloat16" if where.type == "cuda" else "float32"
+        dtype = "bfloat16" if where.type == "cuda" or _reads_bfloat16() else "float32"
     try:
         decoder, tokenizer = load_model(model, getattr(torch, dtype))
     except (OSError, ValueError) as error:
         raise ConfigError(f"the model at {model!r} cannot be loaded: {error}") from error
     return decoder.to(where), tokenizer
+
+
+def _reads_bfloat16() -> bool:
+    """Whether this CPU computes with it: then reading is twice as fast as in float32."""
+    import torch  # noqa: PLC0415 - an extra
+
+    asked = (getattr(torch.cpu, f"_is_{name}_supported", None) for name in ("avx512_bf16", "amx_tile"))
+    return any(supported is not None and supported() for supported in asked)
 
 
 def _device(name: str) -> torch.device:
