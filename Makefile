@@ -16,7 +16,8 @@ demo: $(READY)  ## run, sweep, report, audit and replay on the proxy world
 	$(BIN)/brace demo --out runs/demo
 
 test: lint  ## lint, types and the whole test suite
-	$(BIN)/python -m pytest -n 2
+	# One thread a worker: two workers with two threads each would wait for one another on two cores.
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 lint: $(READY)
 	$(BIN)/ruff check .
