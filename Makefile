@@ -33,7 +33,7 @@ bench-erecap: $(READY)  ## the engine against plain generate on SmolLM2 (about 1
 bench-worlds: $(READY)  ## every world's references, latency curves and growth (about two hours on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/worlds.py babyai-v1 lift-v1 handover-v1 peg-v1 drones-v1 --jobs 2
 
-bench-planners: $(READY)  ## the embedded planner's speed, deadlines, and planners side by side (about 40 minutes on 2 cores)
+bench-planners: $(READY)  ## the embedded planner's speed, deadlines, and planners side by side (slow: an hour or more on 2 cores)
 	$(BIN)/python benchmarks/prefill.py
 	$(BIN)/python benchmarks/deadlines.py embedded smollm2
 	$(BIN)/python benchmarks/planners.py babyai-v1 drones-v1 lift-v1 handover-v1 peg-v1 --episodes 20

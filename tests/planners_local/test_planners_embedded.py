@@ -89,8 +89,7 @@ def test_it_gets_the_job_done(tmp_path: Path) -> None:
 
 
 def test_in_a_user_s_own_loop_it_takes_skills_without_a_world(planner: EmbeddedPlanner) -> None:
-    world = worlds.create("babyai-v1") if "babyai-v1" in worlds.names() else None
-    if world is None:
-        pytest.skip("minigrid is not installed")
+    pytest.importorskip("minigrid")
+    world = worlds.create("babyai-v1")
     planner.bind(SimpleNamespace(skills=world.skills, names={}))
     assert parse(plan_of(planner, "Plan:\n"), world.skills)
