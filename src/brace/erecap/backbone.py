@@ -1,17 +1,20 @@
 """One view of every supported decoder: embed, rotate, run a layer, read the logits.
 
-The engine runs the model's own layers, one by one; no forward is copied. What differs between families is
-where their parts are and which layers have a sliding window.
+The engine runs the layers one by one: as few joined operations (`fused`) where that is exact, else the model's
+own modules. What differs between families is where their parts are and which layers have a sliding window.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from brace.erecap.attention import NAME
+from brace.erecap.fused import FusedLayer, Rotation, fuse
 from brace.errors import ConfigError
 
 FAMILIES = {
@@ -22,8 +25,10 @@ FAMILIES = {
     "glm": "GLM-4 (ChatGLM3's successor)",
     "glm4": "GLM-4-0414",
 }
-Rotation = tuple[Tensor, Tensor]
-"""cos and sin of each token's position."""
+
+
+def _go_on() -> None:
+    pass
 
 
 class Backbone:
@@ -43,6 +48,9 @@ class Backbone:
         self.n_layers = len(self.layers)
         self.hidden = int(config.hidden_size)
         self.max_positions = int(config.max_position_embeddings)
+        self.check: Callable[[], None] = _go_on
+        """Called before each larger part of a layer; what it raises ends the reading there."""
+        self._fused: list[FusedLayer | None] = [None] * self.n_layers
         self.windows = [_window(config, index) for index in range(self.n_layers)]
 
     @property
@@ -87,6 +95,11 @@ class Backbone:
         cache: Any,
     ) -> Tensor:
         """One decoder layer. `mask` is true where a query may look."""
+        if cache is not None and self.config._attn_implementation in ("sdpa", NAME):
+            fused = self._fused_layer(index)
+            if fused is not None:
+                return fused(hidden, mask, rotation, cache, self.check)
+        self.check()
         if mask is not None and self.config._attn_implementation == "eager":
             # Eager attention adds its mask.
             mask = torch.zeros(mask.shape, dtype=hidden.dtype, device=hidden.device).masked_fill(
@@ -102,6 +115,16 @@ class Backbone:
         )
         result: Tensor = out[0] if isinstance(out, tuple) else out
         return result
+
+    def _fused_layer(self, index: int) -> FusedLayer | None:
+        """None for a layer with parts of its own, or with hooks: those want to be called."""
+        layer = self.layers[index]
+        if torch.is_grad_enabled() or layer._forward_hooks or layer._forward_pre_hooks:
+            return None
+        fused = self._fused[index]
+        if fused is None or fused.stale():
+            self._fused[index] = fused = fuse(layer, index, self.config)
+        return fused
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Next-token logits of these hidden states."""

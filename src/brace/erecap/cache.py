@@ -38,12 +38,6 @@ class LayerCache:
         """What is filled."""
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
-    def select(self, places: Tensor) -> None:
-        """Keep only these places, [batch, kept]."""
-        index = places[:, None, :, None].expand(-1, self.keys.shape[1], -1, self.keys.shape[3])
-        keys, values = self.view()
-        self.keys, self.values, self.length = keys.gather(2, index), values.gather(2, index), places.shape[1]
-
     def _reserve(self, size: int) -> None:
         for name in ("keys", "values"):
             old = getattr(self, name)
@@ -104,18 +98,13 @@ class Context:
     def crop(self, position: int) -> None:
         """Forget everything from `position` on, in all layers (one sequence only: batch 1)."""
         for index, layer in enumerate(self.cache.layers):
-            kept = (self.positions[index][0] < position).nonzero()[:, 0][None]
-            if kept.shape[1] < layer.length:
-                layer.select(kept)
-                self.positions[index] = self.positions[index].gather(1, kept)
-                self.valid[index] = self.valid[index].gather(1, kept)
+            # Positions ascend, so that what stays is the beginning.
+            held = int(torch.searchsorted(self.positions[index][0], position))
+            self.positions[index] = self.positions[index][:, :held]
+            self.valid[index] = self.valid[index][:, :held]
+            layer.length = held
         self.next_position = self.next_position.clamp(max=position)
 
     def undo(self) -> None:
         """After a reading that broke off: forget the tokens that only some of the layers have seen."""
-        end = int(self.next_position[0])
-        for index, layer in enumerate(self.cache.layers):
-            held = int((self.positions[index][0] < end).sum())
-            self.positions[index] = self.positions[index][:, :held]
-            self.valid[index] = self.valid[index][:, :held]
-            layer.length = held
+        self.crop(int(self.next_position[0]))

@@ -79,8 +79,13 @@ class Engine:
             )
         return prefill
 
-    def extend(self, context: Context, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        """Read more tokens after what `context` holds (a chat turn, a suffix); the new logits."""
+    def extend(
+        self, context: Context, ids: Tensor, attention_mask: Tensor | None = None, *, every: bool = False
+    ) -> Tensor:
+        """Read more tokens after what `context` holds (a chat turn, a suffix); the new logits.
+
+        With `every` those after each of the new tokens, [batch, tokens, vocabulary].
+        """
         ids, valid = self._checked(ids, attention_mask)
         if len(ids) != len(context.next_position):
             raise ConfigError(f"{len(ids)} rows to read on {len(context.next_position)} rows of context")
@@ -96,6 +101,10 @@ class Engine:
                 mask = self._mask(layer, positions, context.positions[layer], context.valid[layer])
                 hidden = backbone.run_layer(layer, hidden, mask, positions, rotation, context.cache)
             context.next_position = context.next_position + valid.sum(1)
+            if every:
+                logits = backbone.logits(hidden)
+                context.logits = logits[:, -1]
+                return logits
             context.logits = self._last_logits(hidden, positions, valid)
         return context.logits
 

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from torch import nn
-
 from brace.erecap import Backbone, Context, Engine, Reading, Session
 from brace.planners.base import Limits
 from brace.planners.prompt_tokens import PromptTokens
@@ -118,21 +116,15 @@ class PromptReader:
 def _stopping(backbone: Backbone, limits: Limits) -> Iterator[None]:
     """Within the block, TimeUp is raised once time is up, before the next part of a layer is computed."""
 
-    def check(*_: object) -> None:
+    def check() -> None:
         if limits.expired():
             raise TimeUp
 
-    parts = (part for layer in backbone.layers for part in layer.modules())
-    hooks = [part.register_forward_pre_hook(check) for part in parts if _is_leaf(part)]
+    before, backbone.check = backbone.check, check
     try:
         yield
     finally:
-        for hook in hooks:
-            hook.remove()
-
-
-def _is_leaf(part: nn.Module) -> bool:
-    return next(part.children(), None) is None
+        backbone.check = before
 
 
 def _common(old: list[int], new: list[int]) -> int:

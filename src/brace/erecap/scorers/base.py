@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from brace.erecap.backbone import Backbone, Rotation
+from brace.erecap.backbone import Backbone
+from brace.erecap.fused import Rotation
 
 
 @dataclass(frozen=True)

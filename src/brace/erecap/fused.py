@@ -1,0 +1,137 @@
+"""A decoder layer in few operations: projections of one input are one product, and no module is called.
+
+At a token a time a layer's arithmetic is short and its bookkeeping is not: running transformers' modules costs
+a small model more than its weights do. Here the same weights (the module's own become views of the joined
+ones, so memory stays what it was) are used by a plain function. It stands in for the module wherever that is
+exact; `fuse` says when it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from brace.erecap.attention import attend_few
+from brace.erecap.cache import KvCache
+
+Rotation = tuple[Tensor, Tensor]
+"""cos and sin of each token's position."""
+Check = Callable[[], None]
+_INTERLEAVED = {"glm", "glm4"}
+"""Families that rotate neighbours of a head, and only the first part of it; others rotate its two halves."""
+
+
+class FusedLayer:
+    """One decoder layer of transformers, taken apart and joined."""
+
+    def __init__(self, layer: Any, index: int, interleaved: bool) -> None:
+        attention, mlp = layer.self_attn, layer.mlp
+        self.index, self._layer, self._interleaved = index, layer, interleaved
+        self.width, self.scale = int(attention.head_dim), float(attention.scaling)
+        self.qkv, self.qkv_bias = _join([attention.q_proj, attention.k_proj, attention.v_proj])
+        self.heads = attention.q_proj.out_features // self.width
+        self.kv_heads = attention.k_proj.out_features // self.width
+        if hasattr(mlp, "gate_up_proj"):
+            self.gate_up, self.gate_up_bias = mlp.gate_up_proj.weight, mlp.gate_up_proj.bias
+        else:
+            self.gate_up, self.gate_up_bias = _join([mlp.gate_proj, mlp.up_proj])
+        self.out, self.down = attention.o_proj, mlp.down_proj
+        self.before = layer.input_layernorm
+        self.between = layer.post_attention_layernorm
+        self.after_attention = getattr(layer, "post_self_attn_layernorm", None)
+        self.after_mlp = getattr(layer, "post_mlp_layernorm", None)
+        self.q_norm, self.k_norm = getattr(attention, "q_norm", None), getattr(attention, "k_norm", None)
+
+    def stale(self) -> bool:
+        """Whether the module's weights have been moved or replaced since."""
+        return bool(self._layer.self_attn.q_proj.weight.data_ptr() != self.qkv.data_ptr())
+
+    def __call__(
+        self, hidden: Tensor, mask: Tensor | None, rotation: Rotation, cache: KvCache, check: Check
+    ) -> Tensor:
+        """As the module; `check` is called before each of the larger products."""
+        check()
+        queries, keys, values = self.project(_norm(self.before, hidden), rotation)
+        keys, values = cache.update(keys, values, self.index)
+        check()
+        attended = attend_few(queries, keys, values, mask, self.scale)
+        check()
+        attended = functional.linear(attended.flatten(2), self.out.weight, self.out.bias)
+        if self.after_attention is not None:
+            attended = _norm(self.after_attention, attended)
+        hidden = hidden + attended
+        check()
+        both = functional.linear(_norm(self.between, hidden), self.gate_up, self.gate_up_bias)
+        gate, up = both.chunk(2, -1)
+        check()
+        made = functional.linear(functional.silu(gate) * up, self.down.weight, self.down.bias)
+        return hidden + (made if self.after_mlp is None else _norm(self.after_mlp, made))
+
+    def project(self, states: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries and keys, rotated, and values: [batch, heads, tokens, width] each."""
+        joined = functional.linear(states, self.qkv, self.qkv_bias)
+        joined = joined.view(*states.shape[:2], self.heads + 2 * self.kv_heads, self.width)
+        asking, values = torch.split(joined, [self.heads + self.kv_heads, self.kv_heads], 2)
+        if self.q_norm is not None and self.k_norm is not None:
+            queries, keys = torch.split(asking, [self.heads, self.kv_heads], 2)
+            asking = torch.cat([_norm(self.q_norm, queries), _norm(self.k_norm, keys)], 2)
+        asking = rotate(asking.transpose(1, 2), rotation, self._interleaved)
+        queries, keys = torch.split(asking, [self.heads, self.kv_heads], 1)
+        return queries, keys, values.transpose(1, 2)
+
+
+def fuse(layer: Any, index: int, config: Any) -> FusedLayer | None:
+    """None where the module is more than its weights: adapters, quantised parts, hooks, another activation."""
+    parts = [part for part in layer.modules() if not _has_children(part)]
+    linear = [part for part in parts if hasattr(part, "out_features")]
+    plain = all(type(part) is nn.Linear for part in linear) and config.hidden_act in ("silu", "swish")
+    hooked = any(part._forward_hooks or part._forward_pre_hooks for part in layer.modules())
+    if not plain or hooked:
+        return None
+    # The joined weights become the module's: gradients must still go through them.
+    with torch.inference_mode(False), torch.no_grad():
+        return FusedLayer(layer, index, config.model_type in _INTERLEAVED)
+
+
+def rotate(states: Tensor, rotation: Rotation, interleaved: bool) -> Tensor:
+    """Turn each head by its token's position. `states` is [batch, heads, tokens, width]."""
+    cos, sin = rotation[0][:, None], rotation[1][:, None]
+    if not interleaved:
+        half = states.shape[-1] // 2
+        turned = torch.cat([-states[..., half:], states[..., :half]], -1)
+        return states * cos + turned * sin
+    half = cos.shape[-1] // 2
+    cos, sin = cos[..., :half].repeat_interleave(2, -1), sin[..., :half].repeat_interleave(2, -1)
+    moving, still = states[..., : 2 * half], states[..., 2 * half :]
+    turned = torch.stack([-moving[..., 1::2], moving[..., ::2]], -1).flatten(-2)
+    return torch.cat([moving * cos + turned * sin, still], -1)
+
+
+def _join(parts: list[Any]) -> tuple[Tensor, Tensor | None]:
+    """Several linear layers of one input as one; their own weights become views of it."""
+    joined = torch.cat([part.weight.data for part in parts])
+    bias = None if parts[0].bias is None else torch.cat([part.bias.data for part in parts])
+    start = 0
+    for part in parts:
+        end = start + part.out_features
+        part.weight.data = joined[start:end]
+        if bias is not None:
+            part.bias.data = bias[start:end]
+        start = end
+    return joined, bias
+
+
+def _norm(module: Any, states: Tensor) -> Tensor:
+    if states.dtype == torch.float64:
+        # The modules' norms are in float32, whatever they are given; torch's would be more exact than the model.
+        exact: Tensor = module(states)
+        return exact
+    return functional.rms_norm(states, module.weight.shape, module.weight, module.variance_epsilon)
+
+
+def _has_children(part: nn.Module) -> bool:
+    return next(part.children(), None) is not None
