@@ -1,7 +1,7 @@
 """One view of every supported decoder: embed, rotate, run a layer, read the logits.
 
-The engine runs the layers one by one: as few joined operations (`fused`) where that is exact, else the model's
-own modules. What differs between families is where their parts are and which layers have a sliding window.
+The engine runs the layers one by one: as few joined operations (`fused`) where that is exact, else as the
+model's own modules. What differs between families is where their parts are and which layers have a window.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A decoder layer in few operations: projections of one input are one product, and no module is called.
 
-At a token a time a layer's arithmetic is short and its bookkeeping is not: running transformers' modules costs
-a small model more than its weights do. Here the same weights (the module's own become views of the joined
-ones, so memory stays what it was) are used by a plain function. It stands in for the module wherever that is
-exact; `fuse` says when it is not.
+At a token a time a layer's arithmetic is short and its bookkeeping is not: running transformers' modules
+costs a small model more than its weights do. Here the same weights (the module's own become views of the
+joined ones, so memory stays what it was) are used by a plain function. It stands in for the module wherever
+that is exact; `fuse` says when it is not.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class FusedLayer:
 
 
 def fuse(layer: Any, index: int, config: Any) -> FusedLayer | None:
-    """None where the module is more than its weights: adapters, quantised parts, hooks, another activation."""
+    """None where a module is more than its weights: adapters, quantised parts, hooks, other activations."""
     parts = [part for part in layer.modules() if not _has_children(part)]
     linear = [part for part in parts if hasattr(part, "out_features")]
     plain = all(type(part) is nn.Linear for part in linear) and config.hidden_act in ("silu", "swish")
@@ -127,7 +127,7 @@ def _join(parts: list[Any]) -> tuple[Tensor, Tensor | None]:
 
 def _norm(module: Any, states: Tensor) -> Tensor:
     if states.dtype == torch.float64:
-        # The modules' norms are in float32, whatever they are given; torch's would be more exact than the model.
+        # The modules' norms are in float32, whatever they are given; torch's would be more exact.
         exact: Tensor = module(states)
         return exact
     return functional.rms_norm(states, module.weight.shape, module.weight, module.variance_epsilon)

@@ -63,6 +63,7 @@ class TransformersPlanner:
         if max_new_tokens < 1:
             raise ConfigError(f"planner option max_new_tokens = {max_new_tokens}: must be 1 or more")
         from brace.erecap import Engine  # noqa: PLC0415 - an extra
+        from brace.planners.plan_writing import PlanWriter  # noqa: PLC0415 - needs it, too
         from brace.planners.prompt_reading import PromptReader  # noqa: PLC0415 - needs it, too
 
         self.name = f"transformers:{Path(model).name}"
@@ -73,7 +74,7 @@ class TransformersPlanner:
         self._tokenizer = HfTokenizer(self._hf_tokenizer, name=self.name)
         self._end_tokens = _end_tokens(decoder, self._hf_tokenizer)
         self._whole_lines = granularity == "segment"
-        self._max_new_tokens = max_new_tokens
+        self._writer = PlanWriter(self._engine, self._hf_tokenizer, self._end_tokens, max_new_tokens)
         self._vocabulary = self._make_vocabulary() if constrain else None
         self._constraint: PlanConstraint | None = None
         self._busy = threading.Lock()
@@ -120,7 +121,8 @@ class TransformersPlanner:
         except TimeUp:
             return
         yield self._usage(reading)
-        yield from self._write(limits)
+        mask = self._constraint.begin() if self._constraint is not None else None
+        yield from self._writer.write(self._reader.context, mask, limits, tokens.ids)
 
     def _usage(self, reading: Reading) -> Usage:
         unbound = self._vocabulary is not None and self._constraint is None
@@ -131,35 +133,6 @@ class TransformersPlanner:
             kept_mean=reading.kept_mean,
             note="not constrained: the planner was bound to no world" if unbound else "",
         )
-
-    def _write(self, limits: Limits) -> Iterator[str]:
-        """The likeliest token each time, and with it those that the grammar leaves no choice about: they are
-        read together. Bytes of an unfinished character wait for the rest of it."""
-        import torch  # noqa: PLC0415 - an extra
-        from tokenizers.decoders import DecodeStream  # noqa: PLC0415
-
-        mask = self._constraint.begin() if self._constraint is not None else None
-        text = DecodeStream(skip_special_tokens=True)
-        context, backbone = self._reader.context, self._engine.backbone
-        written: list[int] = []
-        new: list[int] = []
-        while len(written) < self._max_new_tokens and not limits.expired():
-            if new:
-                if int(context.next_position[0]) + len(new) > backbone.max_positions:
-                    return
-                self._engine.extend(context, torch.tensor([new], device=backbone.device))
-            logits = context.logits
-            if mask is not None:
-                logits = mask(torch.tensor([written], dtype=torch.long), logits)
-            likeliest = int(logits.argmax(-1))
-            if likeliest in self._end_tokens:
-                return
-            new = [likeliest] if mask is None else [likeliest, *mask.forced_after(likeliest)]
-            for token in new:
-                piece = text.step(self._hf_tokenizer.backend_tokenizer, token)
-                if piece:
-                    yield piece
-            written += new
 
     def _make_vocabulary(self) -> Vocabulary:
         from brace.planners.constrained import Vocabulary  # noqa: PLC0415 - an extra
