@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from brace.erecap.attention import NAME
-from brace.erecap.fused import FusedLayer, Rotation, fuse
+from brace.erecap.attention import NAME, attend_few
+from brace.erecap.fused import FusedLayer, Rotation, fuse, go_on
 from brace.errors import ConfigError
 
 FAMILIES = {
@@ -25,10 +25,6 @@ FAMILIES = {
     "glm": "GLM-4 (ChatGLM3's successor)",
     "glm4": "GLM-4-0414",
 }
-
-
-def _go_on() -> None:
-    pass
 
 
 class Backbone:
@@ -48,7 +44,7 @@ class Backbone:
         self.n_layers = len(self.layers)
         self.hidden = int(config.hidden_size)
         self.max_positions = int(config.max_position_embeddings)
-        self.check: Callable[[], None] = _go_on
+        self.check: Callable[[], None] = go_on
         """Called before each larger part of a layer; what it raises ends the reading there."""
         self._fused: list[FusedLayer | None] = [None] * self.n_layers
         self.windows = [_window(config, index) for index in range(self.n_layers)]
@@ -98,7 +94,12 @@ class Backbone:
         if cache is not None and self.config._attn_implementation in ("sdpa", NAME):
             fused = self._fused_layer(index)
             if fused is not None:
-                return fused(hidden, mask, rotation, cache, self.check)
+
+                def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+                    keys, values = cache.update(keys, values, index)
+                    return attend_few(queries, keys, values, mask, fused.scale)
+
+                return fused(hidden, rotation, attend, self.check)
         self.check()
         if mask is not None and self.config._attn_implementation == "eager":
             # Eager attention adds its mask.
@@ -123,7 +124,7 @@ class Backbone:
             return None
         fused = self._fused[index]
         if fused is None or fused.stale():
-            self._fused[index] = fused = fuse(layer, index, self.config)
+            self._fused[index] = fused = fuse(layer, self.config)
         return fused
 
     def logits(self, hidden: Tensor) -> Tensor:

@@ -15,22 +15,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from brace.erecap.attention import attend_few
-from brace.erecap.cache import KvCache
-
 Rotation = tuple[Tensor, Tensor]
 """cos and sin of each token's position."""
 Check = Callable[[], None]
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Queries, keys, values, [batch, heads, tokens, width] each → [batch, tokens, heads, width]."""
 _INTERLEAVED = {"glm", "glm4"}
 """Families that rotate neighbours of a head, and only the first part of it; others rotate its two halves."""
+
+
+def go_on() -> None:
+    """The check of one who has all the time."""
 
 
 class FusedLayer:
     """One decoder layer of transformers, taken apart and joined."""
 
-    def __init__(self, layer: Any, index: int, interleaved: bool) -> None:
+    def __init__(self, layer: Any, interleaved: bool) -> None:
         attention, mlp = layer.self_attn, layer.mlp
-        self.index, self._layer, self._interleaved = index, layer, interleaved
+        self._layer, self._interleaved = layer, interleaved
         self.width, self.scale = int(attention.head_dim), float(attention.scaling)
         self.qkv, self.qkv_bias = _join([attention.q_proj, attention.k_proj, attention.v_proj])
         self.heads = attention.q_proj.out_features // self.width
@@ -50,15 +53,12 @@ class FusedLayer:
         """Whether the module's weights have been moved or replaced since."""
         return bool(self._layer.self_attn.q_proj.weight.data_ptr() != self.qkv.data_ptr())
 
-    def __call__(
-        self, hidden: Tensor, mask: Tensor | None, rotation: Rotation, cache: KvCache, check: Check
-    ) -> Tensor:
-        """As the module; `check` is called before each of the larger products."""
+    def __call__(self, hidden: Tensor, rotation: Rotation, attend: Attend, check: Check = go_on) -> Tensor:
+        """As the module, but for the attention, which is given; `check` is called before larger parts."""
         check()
         queries, keys, values = self.project(_norm(self.before, hidden), rotation)
-        keys, values = cache.update(keys, values, self.index)
         check()
-        attended = attend_few(queries, keys, values, mask, self.scale)
+        attended = attend(queries, keys, values)
         check()
         attended = functional.linear(attended.flatten(2), self.out.weight, self.out.bias)
         if self.after_attention is not None:
@@ -84,7 +84,7 @@ class FusedLayer:
         return queries, keys, values.transpose(1, 2)
 
 
-def fuse(layer: Any, index: int, config: Any) -> FusedLayer | None:
+def fuse(layer: Any, config: Any) -> FusedLayer | None:
     """None where a module is more than its weights: adapters, quantised parts, hooks, other activations."""
     parts = [part for part in layer.modules() if not _has_children(part)]
     linear = [part for part in parts if hasattr(part, "out_features")]
@@ -94,7 +94,7 @@ def fuse(layer: Any, index: int, config: Any) -> FusedLayer | None:
         return None
     # The joined weights become the module's: gradients must still go through them.
     with torch.inference_mode(False), torch.no_grad():
-        return FusedLayer(layer, index, config.model_type in _INTERLEAVED)
+        return FusedLayer(layer, config.model_type in _INTERLEAVED)
 
 
 def rotate(states: Tensor, rotation: Rotation, interleaved: bool) -> Tensor:
