@@ -103,9 +103,9 @@ class Engine:
             context.next_position = context.next_position + valid.sum(1)
             if every:
                 logits = backbone.logits(hidden)
-                context.logits = logits[:, -1]
+                context.logits = _last(logits, positions, valid)
                 return logits
-            context.logits = self._last_logits(hidden, positions, valid)
+            context.logits = backbone.logits(_last(hidden, positions, valid))
         return context.logits
 
     def _read(
@@ -151,7 +151,7 @@ class Engine:
             all_valid.append(valid)
             seen = torch.zeros_like(ids, dtype=torch.bool)
             survivors.append(seen.scatter(1, places, valid))
-        logits = self._last_logits(hidden, positions, valid)
+        logits = backbone.logits(_last(hidden, positions, valid))
         context = Context(cache, all_positions, all_valid, next_position, logits)
         return Prefill(context, schedules, survivors, worth)
 
@@ -174,10 +174,6 @@ class Engine:
         # A padded query looks at nothing real; let it see itself, for softmax of nothing is NaN.
         blind = ~look.any(2, keepdim=True)
         return (look | blind)[:, None]
-
-    def _last_logits(self, hidden: Tensor, positions: Tensor, valid: Tensor) -> Tensor:
-        last = positions.masked_fill(~valid, -1).argmax(1)
-        return self.backbone.logits(hidden[torch.arange(len(last)), last])
 
     def _schedules(self, valid: Tensor, floor: Tensor | None, keep: Keep) -> list[Schedule]:
         """One a row; a row's floors are those outside its head and tail."""
@@ -210,6 +206,12 @@ class Engine:
         if longest > self.backbone.max_positions:
             raise ConfigError(_too_long(longest, self.backbone.max_positions))
         return ids, valid
+
+
+def _last(states: Tensor, positions: Tensor, valid: Tensor) -> Tensor:
+    """Each row's state at its last real token."""
+    last = positions.masked_fill(~valid, -1).argmax(1)
+    return states[torch.arange(len(last)), last]
 
 
 def _take(values: Tensor, order: Tensor) -> Tensor:

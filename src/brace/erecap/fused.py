@@ -113,8 +113,8 @@ def rotate(states: Tensor, rotation: Rotation, interleaved: bool) -> Tensor:
 
 def _join(parts: list[Any]) -> tuple[Tensor, Tensor | None]:
     """Several linear layers of one input as one; their own weights become views of it."""
-    joined = torch.cat([part.weight.data for part in parts])
-    bias = None if parts[0].bias is None else torch.cat([part.bias.data for part in parts])
+    joined = _joined([part.weight.data for part in parts])
+    bias = None if parts[0].bias is None else _joined([part.bias.data for part in parts])
     start = 0
     for part in parts:
         end = start + part.out_features
@@ -123,6 +123,17 @@ def _join(parts: list[Any]) -> tuple[Tensor, Tensor | None]:
             part.bias.data = bias[start:end]
         start = end
     return joined, bias
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    """Their concatenation; what was joined before is not copied again."""
+    ends = [part.data_ptr() + part.nbytes for part in parts]
+    starts = [part.data_ptr() for part in parts[1:]]
+    shared = {part.untyped_storage().data_ptr() for part in parts}
+    if len(shared) == 1 and starts == ends[:-1] and all(part.is_contiguous() for part in parts):
+        rows = sum(len(part) for part in parts)
+        return parts[0].as_strided((rows, *parts[0].shape[1:]), parts[0].stride())
+    return torch.cat(parts)
 
 
 def _norm(module: Any, states: Tensor) -> Tensor:

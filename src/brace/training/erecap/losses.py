@@ -1,0 +1,111 @@
+"""The three things a predictor is told: the answer must survive, match the labels, keep their order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from brace.erecap.schedule import Keep
+from brace.erecap.scorers import Predictor
+from brace.erecap.selection import must_stay
+from brace.training.erecap.encoding import Batch
+from brace.training.erecap.frozen import GONE, FrozenModel
+
+PAIRS = 512
+"""Sampled for each row and layer: all of them would be quadratic."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Unweighted; all are means, so that they do not depend on the batch's shape."""
+
+    language: Tensor
+    """L_L: the answer's loss with gates instead of pruning."""
+    match: Tensor
+    """L_M: squared error to the normalised labels."""
+    ranking: Tensor
+    """L_R: log(1 + exp(−(π_i − π_j) · sign(π̂_i − π̂_j))) over sampled pairs."""
+
+
+def terms(
+    model: FrozenModel,
+    predictor: Predictor,
+    batch: Batch,
+    targets: Tensor,
+    *,
+    keep: float,
+    temperature: float,
+    draw: torch.Generator,
+) -> Terms:
+    """One reading of the batch with gates that close, in the last pruning layer, on all but `keep` of it.
+
+    `targets` are normalised labels, [layers, rows, tokens]. A predictor sees the hidden states that its own
+    earlier gates left, as it will when it prunes.
+    """
+    gating = _Gating(predictor, batch, targets, keep, temperature, draw, model.backbone.n_layers)
+    hidden = model.read(batch.ids, gating.enter)
+    language = model.answer_losses(hidden, batch.ids, batch.answer).mean()
+    return Terms(language, torch.stack(gating.match).mean(), torch.stack(gating.ranking).mean())
+
+
+@dataclass
+class _Gating:
+    """What happens at the pruning layers of one reading."""
+
+    predictor: Predictor
+    batch: Batch
+    targets: Tensor
+    keep: float
+    temperature: float
+    draw: torch.Generator
+    n_layers: int
+    match: list[Tensor] = field(default_factory=list)
+    ranking: list[Tensor] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        layers = self.predictor.layers
+        self.alive = self.batch.prompt.clone()
+        self.gates = torch.zeros(self.alive.shape, device=self.alive.device)
+        ratio = self.keep ** (1 / len(layers))
+        counts = self.alive.sum(1).tolist()
+        floors = (self.batch.floor & ~must_stay(self.alive, None)).sum(1).tolist()
+        self.kept = [
+            Keep(ratio=ratio, layers=layers).schedule(count, self.n_layers, floor).kept
+            for count, floor in zip(counts, floors, strict=True)
+        ]
+
+    def enter(self, layer: int, hidden: Tensor) -> Tensor | None:
+        if layer not in self.predictor.layers:
+            return None
+        step = self.predictor.layers.index(layer)
+        net: nn.Module = self.predictor.nets[str(layer)]
+        worth: Tensor = net(hidden.float())
+        self._compare(worth, self.targets[step])
+        stay = must_stay(self.alive, self.batch.floor & self.alive)
+        ranked = worth.detach().masked_fill(stay, torch.inf).masked_fill(~self.alive, -torch.inf)
+        ordered = ranked.sort(1, descending=True).values
+        wanted = torch.tensor([[kept[step]] for kept in self.kept], device=worth.device)
+        last_in = ordered.gather(1, wanted - 1)
+        first_out = ordered.gather(1, wanted.clamp(max=worth.shape[1] - 1))
+        loose = self.alive & ~stay
+        # Where all that is kept must stay, or all is kept, no score decides.
+        decided = loose & last_in.isfinite() & first_out.isfinite()
+        between = torch.where(decided, (last_in + first_out) / 2, 0.0)
+        closing = functional.logsigmoid((worth - between) / self.temperature)
+        lost = torch.where(loose & last_in.isinf(), GONE, 0.0)
+        self.gates = self.gates + torch.where(decided, closing, lost)
+        self.alive = self.alive & (ranked >= last_in)
+        return self.gates
+
+    def _compare(self, worth: Tensor, target: Tensor) -> None:
+        alive = self.alive
+        error = ((worth - target) ** 2 * alive).sum() / alive.sum()
+        pairs = torch.multinomial(alive.float(), 2 * PAIRS, replacement=True, generator=self.draw)
+        one, other = pairs.chunk(2, 1)
+        order = (target.gather(1, one) - target.gather(1, other)).sign()
+        apart = (worth.gather(1, one) - worth.gather(1, other)) * order
+        self.match.append(error)
+        self.ranking.append((functional.softplus(-apart) * order.abs()).mean())

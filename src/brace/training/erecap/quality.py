@@ -1,0 +1,85 @@
+"""What pruning costs: the answer's loss, how far the next-token distribution moves, and exact answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from brace.erecap import Engine, Keep
+from brace.erecap.schedule import pruning_layers
+from brace.training.erecap.encoding import Item, batches_of, collate
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Of one item."""
+
+    loss: float
+    """Mean next-token loss of the answer."""
+    divergence: float
+    """KL of the pruned model's next-token distribution from the whole one's, mean over the answer."""
+    exact: bool
+    """Every token of the answer is the likeliest."""
+    kept: int
+    """Tokens in the last layer."""
+
+
+def keep_share(share: float, n_layers: int) -> Keep:
+    """Even ratios that leave about this share in the last layer; 1 keeps all."""
+    return Keep() if share >= 1 else Keep(ratio=share ** (1 / len(pruning_layers(n_layers))))
+
+
+def measure(
+    engine: Engine, items: Sequence[Item], keep: Keep, *, batch_tokens: int = 8192, whole_lines: bool = False
+) -> list[Quality]:
+    """One a piece, in their order."""
+    found: dict[int, Quality] = {}
+    for group in batches_of(items, batch_tokens):
+        some = [items[place] for place in group]
+        whole = _answers(engine, some, Keep(), whole_lines=False)
+        cut = whole if keep == Keep() else _answers(engine, some, keep, whole_lines=whole_lines)
+        for place, before, after in zip(group, whole, cut, strict=True):
+            found[place] = _quality(items[place], before[0], *after)
+    return [found[place] for place in range(len(items))]
+
+
+def _answers(
+    engine: Engine, items: Sequence[Item], keep: Keep, *, whole_lines: bool
+) -> list[tuple[Tensor, int]]:
+    """Logits of each item's answer, [tokens, vocabulary], and the tokens held in the last layer."""
+    device = engine.backbone.device
+    batch = collate([Item(item.ids[: item.prompt], item.prompt, item.segments, item.floor) for item in items])
+    prefill = engine.prefill(
+        batch.ids,
+        batch.valid,
+        keep=keep,
+        floor=batch.floor,
+        segments=batch.segments.to(device) if whole_lines else None,
+    )
+    held = prefill.survivors[-1].sum(1).tolist()
+    first = prefill.context.logits[:, None]
+    answers = [torch.tensor(item.ids[item.prompt : -1], dtype=torch.long) for item in items]
+    longest = max(len(answer) for answer in answers)
+    logits = first
+    if longest:
+        # A row whose answer is one token has nothing left to read: it reads a token that nobody looks at.
+        ids = torch.stack([functional.pad(answer, (0, longest - len(answer))) for answer in answers])
+        valid = torch.stack([torch.arange(longest) < max(1, len(answer)) for answer in answers])
+        logits = torch.cat([first, engine.extend(prefill.context, ids, valid, every=True)], 1)
+    return [(logits[row, : len(answers[row]) + 1].float(), held[row]) for row in range(len(items))]
+
+
+def _quality(item: Item, whole: Tensor, cut: Tensor, held: int) -> Quality:
+    target = torch.tensor(item.ids[item.prompt :], device=cut.device)
+    log_whole, log_cut = whole.log_softmax(-1), cut.log_softmax(-1)
+    divergence = (log_whole.exp() * (log_whole - log_cut)).sum(-1).mean()
+    return Quality(
+        float(functional.nll_loss(log_cut, target)),
+        float(divergence),
+        bool((cut.argmax(-1) == target).all()),
+        held,
+    )
