@@ -64,7 +64,7 @@ def test_a_planted_token_is_found_in_texts_never_seen(term: str, tmp_path: Path)
     unseen = [planted(seed).item for seed in range(900, 910)]
     batch = collate(unseen)
     entered: dict[int, torch.Tensor] = {}
-    model.read(batch.ids, lambda layer, hidden: entered.__setitem__(layer, hidden))
+    model.read(batch.ids, entered.__setitem__)
     for layer in PRUNING:
         worth = predictor.nets[str(layer)](entered[layer])[:, :70]
         best = worth.topk(3).indices

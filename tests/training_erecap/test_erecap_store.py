@@ -45,9 +45,7 @@ def test_a_stopped_labelling_goes_on_after_its_last_whole_shard(tmp_path: Path) 
         if count == 4:
             break
     assert label(tmp_path / "parts") == [4, 8, 10]
-    for one, other in zip(
-        read_labelled(tmp_path / "whole"), read_labelled(tmp_path / "parts"), strict=True
-    ):
+    for one, other in zip(read_labelled(tmp_path / "whole"), read_labelled(tmp_path / "parts"), strict=True):
         assert one.item == other.item
         assert torch.equal(one.labels, other.labels)
 

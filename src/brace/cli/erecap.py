@@ -17,9 +17,9 @@ def train(
     model: Annotated[str, typer.Argument(help="A model's folder, smollm2, or embedded.")],
     data: Annotated[Path, typer.Option("--data", help="The root of the data, or of recorded logs.")],
     mixture: Annotated[str, typer.Option("--mixture", "-m", help="A named mixture of data.")] = "permissive",
-    out: Annotated[Path, typer.Option("--out", "-o", help="Labels, curve, predictor and card go here.")] = Path(
-        "runs/erecap"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Labels, curve, predictor and card go here.")
+    ] = Path("runs/erecap"),
     labels: Annotated[
         str, typer.Option(help="saliency, attention, counterfactual or next-action.")
     ] = "saliency",
@@ -43,9 +43,7 @@ def train(
     from brace.training.erecap.fitting import Recipe  # noqa: PLC0415
     from brace.training.erecap.making import CARD, Job, make_predictor  # noqa: PLC0415
 
-    fitting = Recipe(
-        steps=steps, language=language, match=match, ranking=ranking, batch_tokens=batch_tokens
-    )
+    fitting = Recipe(steps=steps, language=language, match=match, ranking=ranking, batch_tokens=batch_tokens)
     job = Job(mixture, data, examples, most_tokens, labels, fitting=fitting)
     on_gpu = torch.cuda.is_available()
     loaded, tokenizer = load_model(

@@ -1,10 +1,10 @@
-"""From data to a predictor that can be shipped: examples, labels, fitting, a check on held-out texts, a card."""
+"""From data to a predictor that can be shipped: examples, labels, fitting, a check on unseen texts, card."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,14 @@ from brace.training.erecap.examples import Faults
 from brace.training.erecap.fitting import Recipe, fit
 from brace.training.erecap.frozen import FrozenModel
 from brace.training.erecap.labels import LABELS
+from brace.training.erecap.packing import packed
 from brace.training.erecap.quality import keep_share, measure
 from brace.training.erecap.recipes import RECIPES, draw_examples
 from brace.training.erecap.sources import SOURCES
 from brace.training.erecap.store import label_to_disk, read_labelled
 
+WORLDS = "worlds"
+"""Our own worlds' contexts are as long as they come: they are read alone."""
 PREDICTOR, CARD = "predictor.safetensors", "README.md"
 SHARES = (0.5, 0.25, 0.1, 0.06)
 _CHARS_PER_TOKEN = 3.0
@@ -44,7 +47,7 @@ class Job:
     most_tokens: int = 1024
     labels: str = "saliency"
     held_out: int = 48
-    fitting: Recipe = Recipe()
+    fitting: Recipe = field(default_factory=Recipe)
 
     def __post_init__(self) -> None:
         if self.labels not in LABELS:
@@ -56,20 +59,31 @@ class Job:
 
 
 def make_predictor(model: Any, tokenizer: Any, job: Job, out: Path, tell: Tell) -> Predictor:
-    """Label, fit, check, write `predictor.safetensors` and its card to `out`. Goes on where it was stopped."""
+    """Label, fit, check; the predictor and its card go to `out`. Goes on where it was stopped."""
+    encoder, faults = ItemEncoder(tokenizer), Faults()
+    job = replace(job, most_tokens=min(job.most_tokens, model.config.max_position_embeddings))
+    items = items_of(job, encoder, job.examples, faults, held_out=False)
+    predictor = train_on(model, items, job, out, tell)
+    unseen = list(items_of(job, encoder, job.held_out, faults, held_out=True))
+    scores = held_out_scores(Engine(model, predictor), unseen, predictor)
+    predictor.cpu().save(
+        out / PREDICTOR, data=job.mixture, labels=job.labels, licences=_licences(job.mixture)
+    )
+    (out / CARD).write_text(_card(job, predictor, scores, faults), encoding="utf-8")
+    return predictor
+
+
+def train_on(model: Any, items: Iterable[Item], job: Job, out: Path, tell: Tell) -> Predictor:
+    """Both stages, on items that are at hand."""
     frozen = FrozenModel(model)
     backbone = frozen.backbone
     layers = pruning_layers(backbone.n_layers)
     if not layers:
         raise ConfigError(f"a model of {backbone.n_layers} layers has no pruning layer")
-    encoder, faults = ItemEncoder(tokenizer), Faults()
-    most = min(job.most_tokens, backbone.max_positions)
-    job = replace(job, most_tokens=most)
     about = {
         "model": backbone.config.model_type, "width": backbone.hidden, "mixture": job.mixture,
-        "examples": job.examples, "most_tokens": most, "seed": job.fitting.seed,
+        "examples": job.examples, "most_tokens": job.most_tokens, "seed": job.fitting.seed,
     }  # fmt: skip
-    items = items_of(job, encoder, job.examples, faults, held_out=False)
     for count in label_to_disk(
         frozen, items, out / "labels", kind=job.labels, layers=layers, about=about,
         batch_tokens=job.fitting.batch_tokens,
@@ -79,26 +93,17 @@ def make_predictor(model: Any, tokenizer: Any, job: Job, out: Path, tell: Tell) 
     predictor = Predictor.fresh(backbone.config.model_type, backbone.hidden, layers)
     for progress in fit(frozen, read_labelled(out / "labels"), predictor, job.fitting, out):
         tell("fitting", progress.step, job.fitting.steps)
-    unseen = list(items_of(job, encoder, job.held_out, faults, held_out=True))
-    scores = held_out_scores(Engine(model, predictor), unseen, predictor)
-    predictor.cpu().save(out / PREDICTOR, data=job.mixture, labels=job.labels, licences=_licences(job.mixture))
-    (out / CARD).write_text(_card(job, predictor, scores, faults), encoding="utf-8")
-    return predictor
+    return predictor.eval()
 
 
-def items_of(
-    job: Job, encoder: ItemEncoder, count: int, faults: Faults, *, held_out: bool
-) -> Iterator[Item]:
+def items_of(job: Job, encoder: ItemEncoder, count: int, faults: Faults, *, held_out: bool) -> Iterator[Item]:
     """So many items that are short enough."""
+    seed, most_chars = job.fitting.seed, int(job.most_tokens * _CHARS_PER_TOKEN)
     examples = draw_examples(
-        job.mixture,
-        job.data,
-        _ENOUGH * count,
-        job.fitting.seed,
-        faults,
-        held_out=held_out,
-        most_chars=int(job.most_tokens * _CHARS_PER_TOKEN),
+        job.mixture, job.data, _ENOUGH * count, seed, faults, held_out=held_out, most_chars=most_chars
     )
+    if job.mixture != WORLDS:
+        examples = packed(examples, most_chars, seed)
     return _first(count, (encoder.encode(example, job.most_tokens) for example in examples), job)
 
 
