@@ -83,12 +83,15 @@ def fit(
         choose = random.Random(recipe.seed * 1_000_003 + step)
         group = [labelled[place] for place in choose.choice(groups)]
         batch = collate([one.item for one in group]).to(device)
+        targets = normalised(_stacked(group, batch.ids.shape[1]).to(device), batch.prompt)
+        if not torch.isfinite(targets).all():
+            raise BraceError("a label is not a finite number; delete the labels and make them again")
         first, last = recipe.temperatures
         found = terms(
             model,
             predictor,
             batch,
-            normalised(_stacked(group, batch.ids.shape[1]).to(device), batch.prompt),
+            targets,
             keep=choose.choice(recipe.keeps),
             temperature=first * (last / first) ** share,
             draw=torch.Generator(device).manual_seed(recipe.seed * 1_000_003 + step),

@@ -19,7 +19,7 @@ from brace.training.erecap.fitting import Recipe, fit
 from brace.training.erecap.frozen import FrozenModel
 from brace.training.erecap.labels import LABELS
 from brace.training.erecap.packing import packed
-from brace.training.erecap.quality import keep_share, measure
+from brace.training.erecap.quality import Exam, keep_share
 from brace.training.erecap.recipes import RECIPES, draw_examples
 from brace.training.erecap.sources import SOURCES
 from brace.training.erecap.store import label_to_disk, read_labelled
@@ -122,17 +122,15 @@ def _first(count: int, items: Iterable[Item | None], job: Job) -> Iterator[Item]
 
 def held_out_scores(engine: Engine, items: list[Item], predictor: Predictor) -> dict[str, list[float]]:
     """The mean divergence from the whole model at each of `SHARES`, of the predictor and simple rules."""
-    found: dict[str, list[float]] = {}
+    exam, n_layers = Exam(engine, items), engine.backbone.n_layers
     rivals: dict[str, Scorer] = {"E-RECAP": predictor, "recency": Recency(), "random": Random()}
-    for name, scorer in rivals.items():
-        engine.scorer = scorer
-        found[name] = [
-            statistics.mean(
-                one.divergence for one in measure(engine, items, keep_share(share, engine.backbone.n_layers))
-            )
+    return {
+        name: [
+            statistics.mean(one.divergence for one in exam.measure(scorer, keep_share(share, n_layers)))
             for share in SHARES
         ]
-    return found
+        for name, scorer in rivals.items()
+    }
 
 
 def _licences(mixture: str) -> str:

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from brace.erecap import Engine, Keep
 from brace.erecap.schedule import pruning_layers
+from brace.erecap.scorers import Scorer
 from brace.training.erecap.encoding import Item, batches_of, collate
 
 
@@ -33,18 +34,27 @@ def keep_share(share: float, n_layers: int) -> Keep:
     return Keep() if share >= 1 else Keep(ratio=share ** (1 / len(pruning_layers(n_layers))))
 
 
-def measure(
-    engine: Engine, items: Sequence[Item], keep: Keep, *, batch_tokens: int = 8192, whole_lines: bool = False
-) -> list[Quality]:
-    """One a piece, in their order."""
-    found: dict[int, Quality] = {}
-    for group in batches_of(items, batch_tokens):
-        some = [items[place] for place in group]
-        whole = _answers(engine, some, Keep(), whole_lines=False)
-        cut = whole if keep == Keep() else _answers(engine, some, keep, whole_lines=whole_lines)
-        for place, before, after in zip(group, whole, cut, strict=True):
-            found[place] = _quality(items[place], before[0], *after)
-    return [found[place] for place in range(len(items))]
+class Exam:
+    """Items, and what the whole model writes after each: read once, compared with often."""
+
+    def __init__(self, engine: Engine, items: Sequence[Item], batch_tokens: int = 8192) -> None:
+        self.items = items
+        self._engine, self._groups = engine, batches_of(items, batch_tokens)
+        self._whole = [self._answers(group, Keep(), whole_lines=False) for group in self._groups]
+
+    def measure(self, scorer: Scorer, keep: Keep, *, whole_lines: bool = False) -> list[Quality]:
+        """With this scorer: one a piece, in their order."""
+        scorer.check(self._engine.backbone)
+        self._engine.scorer = scorer
+        found: dict[int, Quality] = {}
+        for group, whole in zip(self._groups, self._whole, strict=True):
+            cut = whole if keep == Keep() else self._answers(group, keep, whole_lines=whole_lines)
+            for place, before, after in zip(group, whole, cut, strict=True):
+                found[place] = _quality(self.items[place], before[0], *after)
+        return [found[place] for place in range(len(self.items))]
+
+    def _answers(self, group: Sequence[int], keep: Keep, *, whole_lines: bool) -> list[tuple[Tensor, int]]:
+        return _answers(self._engine, [self.items[place] for place in group], keep, whole_lines=whole_lines)
 
 
 def _answers(
@@ -70,12 +80,12 @@ def _answers(
         ids = torch.stack([functional.pad(answer, (0, longest - len(answer))) for answer in answers])
         valid = torch.stack([torch.arange(longest) < max(1, len(answer)) for answer in answers])
         logits = torch.cat([first, engine.extend(prefill.context, ids, valid, every=True)], 1)
-    return [(logits[row, : len(answers[row]) + 1].float(), held[row]) for row in range(len(items))]
+    return [(logits[row, : len(answers[row]) + 1], held[row]) for row in range(len(items))]
 
 
 def _quality(item: Item, whole: Tensor, cut: Tensor, held: int) -> Quality:
     target = torch.tensor(item.ids[item.prompt :], device=cut.device)
-    log_whole, log_cut = whole.log_softmax(-1), cut.log_softmax(-1)
+    log_whole, log_cut = whole.float().log_softmax(-1), cut.float().log_softmax(-1)
     divergence = (log_whole.exp() * (log_whole - log_cut)).sum(-1).mean()
     return Quality(
         float(functional.nll_loss(log_cut, target)),
