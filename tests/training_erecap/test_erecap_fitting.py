@@ -66,10 +66,27 @@ def test_a_planted_token_is_found_in_texts_never_seen(term: str, tmp_path: Path)
     entered: dict[int, torch.Tensor] = {}
     model.read(batch.ids, entered.__setitem__)
     for layer in PRUNING:
-        worth = predictor.nets[str(layer)](entered[layer])[:, :70]
+        worth = predictor.nets[str(layer)](entered[layer], torch.arange(74)[None], torch.tensor([[69]]))[
+            :, :70
+        ]
         best = worth.topk(3).indices
         hits = batch.ids.gather(1, best) == PLANTED
         assert hits.float().mean() > 0.9
+
+
+def test_it_can_learn_that_the_last_lines_matter(tmp_path: Path) -> None:
+    """Which no hidden state tells: at the same place, a token is near the end of a short text only."""
+
+    def near_the_end(seed: int) -> Labelled:
+        one = item(40 + 15 * (seed % 4), 3, seed=seed)
+        far = one.prompt - torch.arange(one.prompt)
+        return Labelled(one, (1.0 / far).expand(len(PRUNING), -1).clone())
+
+    predictor = fresh()
+    data = [near_the_end(seed) for seed in range(16)]
+    list(fit(frozen(), data, predictor, replace(ALONE["match"], steps=120, rate=2e-2), tmp_path))
+    for layer in PRUNING:
+        assert float(predictor.nets[str(layer)].ends[1].detach()) < -0.2
 
 
 def test_the_floors_and_the_ends_are_never_gated() -> None:

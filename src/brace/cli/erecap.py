@@ -44,7 +44,7 @@ def train(
     from brace.training.erecap.making import CARD, Job, make_predictor  # noqa: PLC0415
 
     fitting = Recipe(steps=steps, language=language, match=match, ranking=ranking, batch_tokens=batch_tokens)
-    job = Job(mixture, data, examples, most_tokens, labels, fitting=fitting)
+    job = Job(mixture, data, examples, most_tokens, labels, min(48, examples), fitting)
     on_gpu = torch.cuda.is_available()
     loaded, tokenizer = load_model(
         EMBEDDED if model == "embedded" else model, torch.bfloat16 if on_gpu else torch.float32

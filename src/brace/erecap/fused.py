@@ -20,6 +20,7 @@ Rotation = tuple[Tensor, Tensor]
 Check = Callable[[], None]
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Queries, keys, values, [batch, heads, tokens, width] each → [batch, tokens, heads, width]."""
+_FEW = 64
 _INTERLEAVED = {"glm", "glm4"}
 """Families that rotate neighbours of a head, and only the first part of it; others rotate its two halves."""
 
@@ -65,23 +66,38 @@ class FusedLayer:
             attended = _norm(self.after_attention, attended)
         hidden = hidden + attended
         check()
-        both = functional.linear(_norm(self.between, hidden), self.gate_up, self.gate_up_bias)
-        gate, up = both.chunk(2, -1)
+        gate, up = self.gates(_norm(self.between, hidden))
         check()
         made = functional.linear(functional.silu(gate) * up, self.down.weight, self.down.bias)
         return hidden + (made if self.after_mlp is None else _norm(self.after_mlp, made))
 
+    def gates(self, states: Tensor) -> tuple[Tensor, ...]:
+        """What opens, and what is let through."""
+        half = len(self.gate_up) // 2
+        return _products(states, self.gate_up, self.gate_up_bias, [half, half])
+
     def project(self, states: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor, Tensor]:
         """Queries and keys, rotated, and values: [batch, heads, tokens, width] each."""
-        joined = functional.linear(states, self.qkv, self.qkv_bias)
-        joined = joined.view(*states.shape[:2], self.heads + 2 * self.kv_heads, self.width)
-        asking, values = torch.split(joined, [self.heads + self.kv_heads, self.kv_heads], 2)
+        sizes = [self.width * heads for heads in (self.heads, self.kv_heads, self.kv_heads)]
+        shape = (*states.shape[:2], -1, self.width)
+        queries, keys, values = (
+            part.view(shape) for part in _products(states, self.qkv, self.qkv_bias, sizes)
+        )
         if self.q_norm is not None and self.k_norm is not None:
-            queries, keys = torch.split(asking, [self.heads, self.kv_heads], 2)
-            asking = torch.cat([_norm(self.q_norm, queries), _norm(self.k_norm, keys)], 2)
-        asking = rotate(asking.transpose(1, 2), rotation, self._interleaved)
-        queries, keys = torch.split(asking, [self.heads, self.kv_heads], 1)
+            queries, keys = _norm(self.q_norm, queries), _norm(self.k_norm, keys)
+        queries = rotate(queries.transpose(1, 2), rotation, self._interleaved)
+        keys = rotate(keys.transpose(1, 2), rotation, self._interleaved)
         return queries, keys, values.transpose(1, 2)
+
+
+def _products(states: Tensor, weights: Tensor, bias: Tensor | None, sizes: list[int]) -> tuple[Tensor, ...]:
+    """What several joined linear layers give. Of few tokens in one product; of many one by one, which takes
+    no longer, and leaves each result in one piece for what follows."""
+    if states.shape[1] <= _FEW:
+        return torch.split(functional.linear(states, weights, bias), sizes, -1)
+    biases = [None] * len(sizes) if bias is None else torch.split(bias, sizes)
+    parts = zip(torch.split(weights, sizes), biases, strict=True)
+    return tuple(functional.linear(states, part, its_bias) for part, its_bias in parts)
 
 
 def fuse(layer: Any, config: Any) -> FusedLayer | None:

@@ -19,18 +19,24 @@ FORMAT = "brace-erecap-predictor-1"
 
 
 class LayerPredictor(nn.Module):
-    """norm → d → d/4 → GELU → 1."""
+    """norm → d → d/4 → GELU → 1, and a learnt weight on how far a token is from either end.
+
+    A causal model's hidden state cannot know how much text comes after it, and the last lines often matter
+    most: without the second part no predictor could learn to keep them.
+    """
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width)
         self.inner = nn.Linear(width, max(1, width // 4))
         self.outer = nn.Linear(max(1, width // 4), 1)
+        self.ends = nn.Parameter(torch.zeros(2))
 
-    def forward(self, hidden: Tensor) -> Tensor:
-        """[…, width] → […]."""
+    def forward(self, hidden: Tensor, positions: Tensor, last: Tensor) -> Tensor:
+        """[rows, tokens, width], positions [rows, tokens], the last one of each row [rows, 1] → worth."""
         worth: Tensor = self.outer(nn.functional.gelu(self.inner(self.norm(hidden)))).squeeze(-1)
-        return worth
+        after = (last - positions).clamp(min=0)
+        return worth + self.ends[0] * positions.float().log1p() + self.ends[1] * after.float().log1p()
 
 
 @scorers.register("predictor")
@@ -94,8 +100,8 @@ class Predictor(Scorer, nn.Module):
 
     def score(self, given: ScoreInput) -> Tensor:
         """In fp32, whatever the model's type: half precision cannot rank near ties."""
-        key = str(given.layer)
-        worth: Tensor = self.nets[key](given.hidden.float())
+        last = given.positions.masked_fill(~given.valid, -1).amax(1, keepdim=True)
+        worth: Tensor = self.nets[str(given.layer)](given.hidden.float(), given.positions, last)
         return worth
 
     def _build(self) -> None:

@@ -82,7 +82,8 @@ class _Gating:
             return None
         step = self.predictor.layers.index(layer)
         net: nn.Module = self.predictor.nets[str(layer)]
-        worth: Tensor = net(hidden.float())
+        positions = torch.arange(hidden.shape[1], device=hidden.device)[None]
+        worth: Tensor = net(hidden.float(), positions, self.batch.prompt.sum(1, keepdim=True) - 1)
         self._compare(worth, self.targets[step])
         stay = must_stay(self.alive, self.batch.floor & self.alive)
         ranked = worth.detach().masked_fill(stay, torch.inf).masked_fill(~self.alive, -torch.inf)
