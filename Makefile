@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint bench bench-erecap bench-worlds bench-planners clean
+.PHONY: demo test lint bench bench-erecap bench-worlds bench-planners bench-budgets clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -38,6 +38,10 @@ bench-planners: $(READY)  ## the embedded planner's speed, deadlines, and planne
 	$(BIN)/python benchmarks/deadlines.py embedded smollm2
 	$(BIN)/python benchmarks/planners.py babyai-v1 drones-v1 lift-v1 handover-v1 peg-v1 --episodes 20
 	$(BIN)/python benchmarks/planners.py babyai-v1 drones-v1 lift-v1 handover-v1 peg-v1 --episodes 5 --clock wall
+
+bench-budgets: $(READY)  ## success against the budget, pruned in the model or cut as text (hours on 2 cores)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/budgets.py babyai-v1 --agents 4 --budgets 1024 512 416 --jobs 2
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/budgets.py drones-v1 lift-v1 handover-v1 peg-v1 --budgets 1024 512 400 --jobs 2
 
 clean:
 	rm -rf .venv build dist
