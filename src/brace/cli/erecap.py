@@ -34,7 +34,7 @@ def train(
     """Label what each token is worth, fit a predictor, check it on held-out texts. Ctrl-C, and later go on.
 
     [dim]brace erecap train smollm2 --data data --mixture permissive[/]
-    [dim]brace erecap train embedded --data runs/planner --mixture worlds --most-tokens 4096[/]
+    [dim]brace erecap train embedded --data runs/planner/logs --mixture worlds --most-tokens 4096[/]
     """
     import torch  # noqa: PLC0415 - an extra
 

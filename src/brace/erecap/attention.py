@@ -29,37 +29,27 @@ def attend(
     if query.shape[2] > 1 or groups == 1 or options.get("dropout"):
         attended, _ = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
         return attended, None
-    batch, heads, _, width = query.shape
-    folded = query.reshape(batch, key.shape[1], groups, width)
-    out = torch.nn.functional.scaled_dot_product_attention(
-        folded, key, value, attn_mask=attention_mask, scale=options.get("scaling")
-    )
-    return out.reshape(batch, 1, heads, value.shape[3]), None
+    return attend_cached(query, key, value, attention_mask, options.get("scaling")), None
 
 
-def attend_few(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-    """[batch, tokens, heads, width]: without a mask, one query or as many as keys (then causally)."""
+def attend_cached(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None
+) -> Tensor:
+    """[batch, tokens, heads, width]. Without a mask: one query, or as many as keys (then causally)."""
     batch, heads, tokens, width = query.shape
-    shared = key.shape[1]
-    if tokens == 1:
-        query = query.reshape(batch, shared, heads // shared, width)
+    attention = torch.nn.functional.scaled_dot_product_attention
+    if tokens > 1:
+        shared = heads != key.shape[1]
+        causal = mask is None
+        out = attention(query, key, value, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=shared)
+        return out.transpose(1, 2)
+    folded = query.reshape(batch, key.shape[1], heads // key.shape[1], width)
+    rows = folded.shape[2]
     # In bfloat16 torch takes three times as long for one or two queries as for four, on a CPU.
-    rows = query.shape[2]
-    slow = query.dtype == torch.bfloat16 and query.device.type == "cpu" and rows < _FEW and mask is None
-    if slow and tokens == 1:
-        query = torch.nn.functional.pad(query, (0, 0, 0, _FEW - rows))
-    out = torch.nn.functional.scaled_dot_product_attention(
-        query,
-        key,
-        value,
-        attn_mask=mask,
-        is_causal=mask is None and tokens > 1,
-        scale=scale,
-        enable_gqa=query.shape[1] != shared,
-    )
-    if tokens == 1:
-        return out[:, :, :rows].reshape(batch, 1, heads, value.shape[3])
-    return out.transpose(1, 2)
+    if query.dtype == torch.bfloat16 and query.device.type == "cpu" and rows < _FEW:
+        folded = torch.nn.functional.pad(folded, (0, 0, 0, _FEW - rows))
+    out = attention(folded, key, value, attn_mask=mask, scale=scale)
+    return out[:, :, :rows].reshape(batch, 1, heads, value.shape[3])
 
 
 AttentionInterface.register(NAME, attend)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from brace.erecap.attention import NAME, attend_few
+from brace.erecap.attention import NAME, attend_cached
 from brace.erecap.fused import FusedLayer, Rotation, fuse, go_on
 from brace.errors import ConfigError
 
@@ -46,7 +46,7 @@ class Backbone:
         self.max_positions = int(config.max_position_embeddings)
         self.check: Callable[[], None] = go_on
         """Called before each larger part of a layer; what it raises ends the reading there."""
-        self._fused: list[FusedLayer | None] = [None] * self.n_layers
+        self._fused: dict[int, FusedLayer | None] = {}
         self.windows = [_window(config, index) for index in range(self.n_layers)]
 
     @property
@@ -97,7 +97,7 @@ class Backbone:
 
                 def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
                     keys, values = cache.update(keys, values, index)
-                    return attend_few(queries, keys, values, mask, fused.scale)
+                    return attend_cached(queries, keys, values, mask, fused.scale)
 
                 return fused(hidden, rotation, attend, self.check)
         self.check()
@@ -122,8 +122,8 @@ class Backbone:
         layer = self.layers[index]
         if torch.is_grad_enabled() or layer._forward_hooks or layer._forward_pre_hooks:
             return None
-        fused = self._fused[index]
-        if fused is None or fused.stale():
+        fused = self._fused.get(index)
+        if index not in self._fused or (fused is not None and fused.stale()):
             self._fused[index] = fused = fuse(layer, self.config)
         return fused
 

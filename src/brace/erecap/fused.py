@@ -21,6 +21,7 @@ Check = Callable[[], None]
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Queries, keys, values, [batch, heads, tokens, width] each → [batch, tokens, heads, width]."""
 _FEW = 64
+"""Up to so many tokens a layer's time goes into starting operations, not into their arithmetic."""
 _INTERLEAVED = {"glm", "glm4"}
 """Families that rotate neighbours of a head, and only the first part of it; others rotate its two halves."""
 

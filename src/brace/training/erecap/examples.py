@@ -54,6 +54,11 @@ def lines_of(text: str) -> list[str]:
     return [line + "\n" for line in text.strip().replace("\r\n", "\n").split("\n")]
 
 
+def one_line(text: str) -> str:
+    """The text without its line breaks and double spaces."""
+    return " ".join(text.split())
+
+
 def example_of(
     head: Sequence[str], history: Sequence[str], foot: str, answer: str, most_chars: int
 ) -> Example:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from brace.training.erecap.examples import BadRecordError, Example, Faults, example_of
+from brace.training.erecap.examples import BadRecordError, Example, Faults, example_of, one_line
 from brace.training.erecap.sources.files import files_below
 from brace.training.erecap.sources.source import Record
 
@@ -39,8 +39,8 @@ def _made(read: Callable[[], bytes], chance: random.Random, most_chars: int) -> 
     if not subgoals:
         raise BadRecordError("the plan is empty")
     cut = chance.randrange(len(subgoals))
-    head = [f"Task: {_one_line(told['task_desc'])}\n"]
-    head += [f"Direction {n}: {_one_line(text)}\n" for n, text in enumerate(told["high_descs"], start=1)]
+    head = [f"Task: {one_line(told['task_desc'])}\n"]
+    head += [f"Direction {n}: {one_line(text)}\n" for n, text in enumerate(told["high_descs"], start=1)]
     done: list[list[str]] = [[f"Done: {subgoal}\n"] for subgoal in subgoals[:cut]]
     for step, action in enumerate(trajectory["plan"]["low_actions"]):
         if action["high_idx"] < cut:
@@ -58,7 +58,3 @@ def _action(call: Mapping[str, Any]) -> str:
     """The action and what it is done to: of `Mug|-01.35|+01.24|-00.65` the kind is enough."""
     things = [call[name].split("|")[0] for name in ("objectId", "receptacleObjectId") if name in call]
     return " ".join([call["action"], *things])
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

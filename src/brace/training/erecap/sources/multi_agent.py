@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from brace.training.erecap.examples import BadRecordError, Example, Faults, example_of
+from brace.training.erecap.examples import BadRecordError, Example, Faults, example_of, one_line
 from brace.training.erecap.sources.files import csv_rows, files_below
 from brace.training.erecap.sources.pairs import both, paired
 from brace.training.erecap.sources.source import Record
@@ -47,7 +47,7 @@ def _made(halves: dict[str, bytes], chance: random.Random, most_chars: int) -> E
         # It is written down before the step is acted on, and often stays the same.
         if thought["Memory"] != remembered:
             remembered = thought["Memory"]
-            history.append(f"[memory {number}] {_one_line(remembered)}\n")
+            history.append(f"[memory {number}] {one_line(remembered)}\n")
         if number < cut:
             history += _told(number, team, thought, actions[number], done["Success"])
     head = [f"Task: {', '.join(team)} work as a team. Say what each of them does next.\n"]
@@ -58,11 +58,7 @@ def _made(halves: dict[str, bytes], chance: random.Random, most_chars: int) -> E
 def _told(
     number: int, team: tuple[str, ...], thought: Mapping[str, str], actions: list[str], success: str
 ) -> list[str]:
-    lines = [f"[{kind.lower()} {number}] {_one_line(thought[kind])}\n" for kind in ("Subtask", "Reason")]
+    lines = [f"[{kind.lower()} {number}] {one_line(thought[kind])}\n" for kind in ("Subtask", "Reason")]
     for name, action, worked in zip(team, actions, ast.literal_eval(success), strict=True):
         lines.append(f"[action {number}] {name}: {action}{'' if worked else ' failed'}\n")
     return lines
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

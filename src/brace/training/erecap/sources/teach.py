@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from brace.training.erecap.examples import BadRecordError, Example, Faults, example_of
+from brace.training.erecap.examples import BadRecordError, Example, Faults, example_of, one_line
 from brace.training.erecap.sources.files import UnreadableFileError, csv_rows, files_below
 from brace.training.erecap.sources.source import Record
 
@@ -41,7 +41,7 @@ def _is_wanted(name: PurePosixPath) -> bool:
 
 
 def _made_of_row(row: Mapping[str, str], _: random.Random, most_chars: int) -> Example:
-    plan = (" ".join(step.split()) for step in row["gameplan_prediction"].split(_STEP))
+    plan = (one_line(step) for step in row["gameplan_prediction"].split(_STEP))
     return _made(row["dialog"].split(_TURN), [], plan, most_chars)
 
 
@@ -59,7 +59,7 @@ def _interactions(actions: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _made(said: Iterable[str], done: list[str], plan: Iterable[str], most_chars: int) -> Example:
-    turns = [" ".join(turn.split()) + "\n" for turn in said if turn.strip()]
+    turns = [one_line(turn) + "\n" for turn in said if turn.strip()]
     if not turns:
         raise BadRecordError("nobody says anything")
     answer = "\n".join(step for step in plan if step)
