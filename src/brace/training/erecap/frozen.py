@@ -61,16 +61,30 @@ class FrozenModel:
 
     def answer_losses(self, hidden: Tensor, ids: Tensor, answer: Tensor) -> Tensor:
         """Mean next-token loss of each row's answer, [rows]."""
-        wanted = answer[:, 1:]
-        logits = self.backbone.logits(hidden[:, :-1][wanted]).float()
-        each = functional.cross_entropy(logits, ids[:, 1:][wanted], reduction="none")
-        rows = wanted.nonzero()[:, 0]
-        sums = torch.zeros(len(ids), device=ids.device).index_add(0, rows, each)
-        return sums / wanted.sum(1).clamp(min=1)
+        each = functional.cross_entropy(
+            self.answer_logits(hidden, answer), ids[:, 1:][answer[:, 1:]], reduction="none"
+        )
+        return _row_means(each, answer)
+
+    def answer_divergences(self, hidden: Tensor, whole: Tensor, answer: Tensor) -> Tensor:
+        """How far each row's next-token distributions over the answer are from `whole`'s, mean KL, [rows]."""
+        found = self.answer_logits(hidden, answer).log_softmax(-1)
+        wanted = self.answer_logits(whole, answer).log_softmax(-1)
+        return _row_means((wanted.exp() * (wanted - found)).sum(-1), answer)
+
+    def answer_logits(self, hidden: Tensor, answer: Tensor) -> Tensor:
+        """Logits at each place of the answers, one after the other, [places, vocabulary]."""
+        return self.backbone.logits(hidden[:, :-1][answer[:, 1:]]).float()
 
     def answer_tokens(self, hidden: Tensor, answer: Tensor) -> Tensor:
         """The likeliest token at each place of the answers, one after the other."""
-        return self.backbone.logits(hidden[:, :-1][answer[:, 1:]]).argmax(-1)
+        return self.answer_logits(hidden, answer).argmax(-1)
+
+
+def _row_means(each: Tensor, answer: Tensor) -> Tensor:
+    wanted = answer[:, 1:]
+    sums = torch.zeros(len(answer), device=each.device).index_add(0, wanted.nonzero()[:, 0], each)
+    return sums / wanted.sum(1).clamp(min=1)
 
 
 def _attention(gates: Tensor | None, scale: float) -> Callable[[Tensor, Tensor, Tensor], Tensor]:

@@ -23,7 +23,7 @@ class Terms:
     """Unweighted; all are means, so that they do not depend on the batch's shape."""
 
     language: Tensor
-    """L_L: the answer's loss with gates instead of pruning."""
+    """L_L: how far gates instead of pruning move the model's next-token distributions over the answer (KL)."""
     match: Tensor
     """L_M: squared error to the normalised labels."""
     ranking: Tensor
@@ -46,8 +46,10 @@ def terms(
     earlier gates left, as it will when it prunes.
     """
     gating = _Gating(predictor, batch, targets, keep, temperature, draw, model.backbone.n_layers)
+    with torch.no_grad():
+        whole = model.read(batch.ids)
     hidden = model.read(batch.ids, gating.enter)
-    language = model.answer_losses(hidden, batch.ids, batch.answer).mean()
+    language = model.answer_divergences(hidden, whole, batch.answer).mean()
     return Terms(language, torch.stack(gating.match).mean(), torch.stack(gating.ranking).mean())
 
 
