@@ -39,10 +39,12 @@ RECIPES: dict[str, dict[str, int]] = {
     "instruct+babyai": _with(_INSTRUCT, 90, babyai_runs=10),
     "mixed": _with(_INSTRUCT, 85, alfred=5, teach=5, babyai_runs=5),
     "permissive": _with(_PERMISSIVE_INSTRUCT, 85, alfred=5, teach=5, babyai_runs=5),
+    "broad": _with(_PERMISSIVE_INSTRUCT, 60, alfred=10, teach=10, babyai_runs=10, multi_agent=10),
     "embodied": {"alfred": 1, "teach": 1, "babyai_runs": 1, "multi_agent": 1},
     "worlds": {"worlds": 1},
 }
-"""Parts of each source. The first five are the paper's; `permissive` is `mixed` without Alpaca."""
+"""Parts of each source. The first five are the paper's; `permissive` is `mixed` without Alpaca, `broad` has more of the
+embodied in it."""
 
 
 def draw_examples(
