@@ -196,7 +196,7 @@ class CallPath:
         room, step = limit - tokens.template, 1
         while room >= least:
             kept = mode.compressor.compress(
-                CompressRequest(request.lines, room, self._tokenizer, request.seed)
+                CompressRequest(request.lines, room, self._tokenizer, request.seed, mode.template.head)
             )
             if sum(line.tokens for line in kept) > room:
                 raise AssertionError(

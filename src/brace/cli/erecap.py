@@ -23,6 +23,9 @@ def train(
     labels: Annotated[
         str, typer.Option(help="saliency, attention, counterfactual or next-action.")
     ] = "saliency",
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Rank whole lines, for cutting text, not tokens in the model.")
+    ] = False,
     examples: Annotated[int, typer.Option("--examples", "-n", min=1, help="Texts to learn from.")] = 2000,
     most_tokens: Annotated[int, typer.Option(help="The longest of them.")] = 1024,
     steps: Annotated[int, typer.Option(min=1, help="Steps of fitting.")] = 1500,
@@ -35,6 +38,7 @@ def train(
 
     [dim]brace erecap train smollm2 --data data --mixture permissive[/]
     [dim]brace erecap train embedded --data runs/planner/logs --mixture worlds --most-tokens 4096[/]
+    [dim]brace erecap train embedded --data runs/planner/logs --mixture worlds --most-tokens 4096 --lines[/]
     """
     import torch  # noqa: PLC0415 - an extra
 
@@ -44,7 +48,7 @@ def train(
     from brace.training.erecap.making import CARD, Job, make_predictor  # noqa: PLC0415
 
     fitting = Recipe(steps=steps, language=language, match=match, ranking=ranking, batch_tokens=batch_tokens)
-    job = Job(mixture, data, examples, most_tokens, labels, min(48, examples), fitting)
+    job = Job(mixture, data, examples, most_tokens, labels, lines, min(48, examples), fitting)
     on_gpu = torch.cuda.is_available()
     loaded, tokenizer = load_model(
         EMBEDDED if model == "embedded" else model, torch.bfloat16 if on_gpu else torch.float32

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,6 +18,9 @@ HEAD_KINDS: frozenset[Kind] = frozenset({"task", "goal", "safety"})
 
 LATEST_ONLY: frozenset[Kind] = frozenset({"goal", "plan", "failure"})
 """Of these only each agent's latest is never cut: an old plan or goal is history."""
+
+HEADER = re.compile(r"\[(?P<kind>\w+) \d+(?: a(?P<agent>\d+))?\] ")
+"""What a rendered segment begins with."""
 
 _FLOOR_KINDS: frozenset[Kind] = frozenset({"task", "goal", "safety", "plan", "failure"})
 
@@ -58,3 +63,16 @@ class Line:
         if self._spans is None:
             self._spans = tokenizer.spans(self.text)
         return self._spans
+
+
+def said_again(lines: Sequence[str]) -> set[int]:
+    """The numbers of rendered lines that a later one repeats, whoever said it and when."""
+    seen: set[tuple[str, str]] = set()
+    repeated = set()
+    for number in range(len(lines) - 1, -1, -1):
+        header = HEADER.match(lines[number])
+        said = ("", lines[number]) if header is None else (header["kind"], lines[number][header.end() :])
+        if said in seen:
+            repeated.add(number)
+        seen.add(said)
+    return repeated

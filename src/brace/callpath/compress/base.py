@@ -30,6 +30,8 @@ class CompressRequest:
     tokenizer: Tokenizer
     seed: int = 0
     """For methods that draw: the same seed gives the same selection."""
+    before: str = ""
+    """What the planner reads before the lines; for methods that read, too."""
 
 
 class Compressor(Protocol):

@@ -16,6 +16,7 @@ from brace.errors import ConfigError
 from brace.registry import scorers
 
 FORMAT = "brace-erecap-predictor-1"
+_LINES = "lines"
 
 
 class LayerPredictor(nn.Module):
@@ -41,7 +42,11 @@ class LayerPredictor(nn.Module):
 
 @scorers.register("predictor")
 class Predictor(Scorer, nn.Module):
-    """The learned scorer. `model` names what it was trained for and is checked against what it is used on."""
+    """The learned scorer. `model` names what it was trained for and is checked against what it is used on.
+
+    With `lines` it was trained to judge whole lines of a text that is cut before it is read, by the mean over
+    their tokens, in its one layer; it cannot prune inside a model.
+    """
 
     name = "predictor"
 
@@ -52,6 +57,7 @@ class Predictor(Scorer, nn.Module):
             self.model = meta["model"]
             self.width = int(meta["width"])
             self.layers = tuple(int(layer) for layer in meta["layers"].split(","))
+            self.lines = meta.get("selects") == _LINES
         except (KeyError, ValueError) as error:
             raise ConfigError(f"{path} is a predictor with a broken header: {error}") from error
         self._build()
@@ -62,11 +68,11 @@ class Predictor(Scorer, nn.Module):
         self.eval()
 
     @classmethod
-    def fresh(cls, model: str, width: int, layers: Sequence[int]) -> Predictor:
+    def fresh(cls, model: str, width: int, layers: Sequence[int], *, lines: bool = False) -> Predictor:
         """An untrained one."""
         made = cls.__new__(cls)
         nn.Module.__init__(made)
-        made.model, made.width, made.layers = model, width, tuple(layers)
+        made.model, made.width, made.layers, made.lines = model, width, tuple(layers), lines
         made._build()
         return made
 
@@ -78,6 +84,8 @@ class Predictor(Scorer, nn.Module):
             "width": str(self.width),
             "layers": ",".join(map(str, self.layers)),
         }
+        if self.lines:
+            meta["selects"] = _LINES
         save_file({name: t.contiguous() for name, t in self.state_dict().items()}, str(path), meta | card)
 
     def check(self, backbone: Backbone) -> None:
@@ -92,6 +100,11 @@ class Predictor(Scorer, nn.Module):
 
     def check_layers(self, layers: Sequence[int]) -> None:
         """Refuse a layer there is no network for."""
+        if self.lines:
+            raise ConfigError(
+                "this predictor ranks whole lines, for the compressor 'erecap'; to prune in the model, take "
+                "one that was trained without --lines"
+            )
         for layer in layers:
             if layer not in self.layers:
                 raise ConfigError(

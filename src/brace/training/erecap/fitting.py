@@ -38,8 +38,8 @@ class Recipe:
     """The weight of the answer's loss; the paper has 1."""
     keeps: tuple[float, ...] = (0.5, 0.25, 0.12, 0.06)
     """What the last pruning layer keeps: one of these, at random, in each step."""
-    temperatures: tuple[float, float] = (0.5, 0.1)
-    """Of the gates, at the beginning and at the end: from soft to nearly hard."""
+    temperatures: tuple[float, float] = (0.2, 0.03)
+    """Of the gates, at the beginning and at the end: from rather hard to hard."""
     batch_tokens: int = 16_384
     seed: int = 1
 

@@ -13,9 +13,8 @@ from brace.erecap.scorers import Predictor
 from brace.erecap.selection import must_stay
 from brace.training.erecap.encoding import Batch
 from brace.training.erecap.frozen import GONE, FrozenModel
-
-PAIRS = 512
-"""Sampled for each row and layer: all of them would be quadratic."""
+from brace.training.erecap.line_gates import LineGates
+from brace.training.erecap.pairs import ranking_loss
 
 
 @dataclass(frozen=True)
@@ -23,11 +22,11 @@ class Terms:
     """Unweighted; all are means, so that they do not depend on the batch's shape."""
 
     language: Tensor
-    """L_L: how far gates instead of pruning move the model's next-token distributions over the answer (KL)."""
+    """L_L: how far gates instead of pruning move the model's next-token distributions over the answer: KL."""
     match: Tensor
     """L_M: squared error to the normalised labels."""
     ranking: Tensor
-    """L_R: log(1 + exp(−(π_i − π_j) · sign(π̂_i − π̂_j))) over sampled pairs."""
+    """L_R: over sampled pairs."""
 
 
 def terms(
@@ -42,12 +41,18 @@ def terms(
 ) -> Terms:
     """One reading of the batch with gates that close, in the last pruning layer, on all but `keep` of it.
 
+    A predictor of lines closes them before the first layer instead, on all but `keep` of what may go.
+
     `targets` are normalised labels, [layers, rows, tokens]. A predictor sees the hidden states that its own
     earlier gates left, as it will when it prunes.
     """
-    gating = _Gating(predictor, batch, targets, keep, temperature, draw, model.backbone.n_layers)
+    gating: _Gating | LineGates
+    if predictor.lines:
+        gating = LineGates(predictor, batch, targets, keep, temperature, draw)
+    else:
+        gating = _Gating(predictor, batch, targets, keep, temperature, draw, model.backbone.n_layers)
     with torch.no_grad():
-        whole = model.read(batch.ids)
+        whole = model.read(batch.ids, gating.look)
     hidden = model.read(batch.ids, gating.enter)
     language = model.answer_divergences(hidden, whole, batch.answer).mean()
     return Terms(language, torch.stack(gating.match).mean(), torch.stack(gating.ranking).mean())
@@ -79,6 +84,9 @@ class _Gating:
             for count, floor in zip(counts, floors, strict=True)
         ]
 
+    def look(self, layer: int, hidden: Tensor) -> None:
+        """Nothing of the uncut reading is needed."""
+
     def enter(self, layer: int, hidden: Tensor) -> Tensor | None:
         if layer not in self.predictor.layers:
             return None
@@ -105,10 +113,5 @@ class _Gating:
 
     def _compare(self, worth: Tensor, target: Tensor) -> None:
         alive = self.alive
-        error = ((worth - target) ** 2 * alive).sum() / alive.sum()
-        pairs = torch.multinomial(alive.float(), 2 * PAIRS, replacement=True, generator=self.draw)
-        one, other = pairs.chunk(2, 1)
-        order = (target.gather(1, one) - target.gather(1, other)).sign()
-        apart = (worth.gather(1, one) - worth.gather(1, other)) * order
-        self.match.append(error)
-        self.ranking.append((functional.softplus(-apart) * order.abs()).mean())
+        self.match.append(((worth - target) ** 2 * alive).sum() / alive.sum())
+        self.ranking.append(ranking_loss(worth, target, alive, self.draw))

@@ -18,8 +18,9 @@ from brace.training.erecap.examples import Faults
 from brace.training.erecap.fitting import Recipe, fit
 from brace.training.erecap.frozen import FrozenModel
 from brace.training.erecap.labels import LABELS
-from brace.training.erecap.packing import packed
-from brace.training.erecap.quality import Exam, keep_share
+from brace.training.erecap.line_cuts import by_chance, cut_lines, judged_by, newest_first
+from brace.training.erecap.packing import packed, said_once
+from brace.training.erecap.quality import Exam, Quality, keep_share
 from brace.training.erecap.recipes import RECIPES, draw_examples
 from brace.training.erecap.sources import SOURCES
 from brace.training.erecap.store import label_to_disk, read_labelled
@@ -46,6 +47,8 @@ class Job:
     examples: int = 2000
     most_tokens: int = 1024
     labels: str = "saliency"
+    lines: bool = False
+    """Learn to rank whole lines of a text that is cut before it is read, instead of tokens in the model."""
     held_out: int = 48
     fitting: Recipe = field(default_factory=Recipe)
 
@@ -65,7 +68,7 @@ def make_predictor(model: Any, tokenizer: Any, job: Job, out: Path, tell: Tell) 
     items = items_of(job, encoder, job.examples, faults, held_out=False)
     predictor = train_on(model, items, job, out, tell)
     unseen = list(items_of(job, encoder, job.held_out, faults, held_out=True))
-    scores = held_out_scores(Engine(model, predictor), unseen, predictor)
+    scores = held_out_scores(Engine(model), unseen, predictor)
     predictor.cpu().save(
         out / PREDICTOR, data=job.mixture, labels=job.labels, licences=_licences(job.mixture)
     )
@@ -80,6 +83,8 @@ def train_on(model: Any, items: Iterable[Item], job: Job, out: Path, tell: Tell)
     layers = pruning_layers(backbone.n_layers)
     if not layers:
         raise ConfigError(f"a model of {backbone.n_layers} layers has no pruning layer")
+    # Lines are judged where most has been understood: as late as pruning goes.
+    layers = layers[-1:] if job.lines else layers
     about = {
         "model": backbone.config.model_type, "width": backbone.hidden, "mixture": job.mixture,
         "examples": job.examples, "most_tokens": job.most_tokens, "seed": job.fitting.seed,
@@ -90,7 +95,7 @@ def train_on(model: Any, items: Iterable[Item], job: Job, out: Path, tell: Tell)
     ):  # fmt: skip
         tell("labelling", count, job.examples)
     torch.manual_seed(job.fitting.seed)
-    predictor = Predictor.fresh(backbone.config.model_type, backbone.hidden, layers)
+    predictor = Predictor.fresh(backbone.config.model_type, backbone.hidden, layers, lines=job.lines)
     for progress in fit(frozen, read_labelled(out / "labels"), predictor, job.fitting, out):
         tell("fitting", progress.step, job.fitting.steps)
     return predictor.eval()
@@ -104,6 +109,8 @@ def items_of(job: Job, encoder: ItemEncoder, count: int, faults: Faults, *, held
     )
     if job.mixture != WORLDS:
         examples = packed(examples, most_chars, seed)
+    if job.lines:
+        examples = map(said_once, examples)
     return _first(count, (encoder.encode(example, job.most_tokens) for example in examples), job)
 
 
@@ -122,15 +129,29 @@ def _first(count: int, items: Iterable[Item | None], job: Job) -> Iterator[Item]
 
 def held_out_scores(engine: Engine, items: list[Item], predictor: Predictor) -> dict[str, list[float]]:
     """The mean divergence from the whole model at each of `SHARES`, of the predictor and simple rules."""
-    exam, n_layers = Exam(engine, items), engine.backbone.n_layers
+    exam = Exam(engine, items)
+    if predictor.lines:
+        rules = {"E-RECAP": judged_by(engine, predictor), "recency": newest_first, "random": by_chance}
+        worths = {name: [rule(item) for item in items] for name, rule in rules.items()}
+        return {
+            name: [
+                _mean(
+                    exam.measure_texts([cut_lines(*pair, share) for pair in zip(items, worth, strict=True)])
+                )
+                for share in SHARES
+            ]
+            for name, worth in worths.items()
+        }
+    n_layers = engine.backbone.n_layers
     rivals: dict[str, Scorer] = {"E-RECAP": predictor, "recency": Recency(), "random": Random()}
     return {
-        name: [
-            statistics.mean(one.divergence for one in exam.measure(scorer, keep_share(share, n_layers)))
-            for share in SHARES
-        ]
+        name: [_mean(exam.measure(scorer, keep_share(share, n_layers))) for share in SHARES]
         for name, scorer in rivals.items()
     }
+
+
+def _mean(qualities: list[Quality]) -> float:
+    return statistics.mean(one.divergence for one in qualities)
 
 
 def _licences(mixture: str) -> str:
@@ -146,6 +167,7 @@ def _card(job: Job, predictor: Predictor, scores: dict[str, list[float]], faults
     sources = "\n".join(
         f"- {name}: {SOURCES[name].licence}; {SOURCES[name].origin}" for name in RECIPES[job.mixture]
     )
+    kept = "what may be cut that is kept, by whole lines" if job.lines else "tokens kept in the last layer"
     free = all(SOURCES[name].permissive for name in RECIPES[job.mixture])
     return f"""# An E-RECAP predictor
 
@@ -158,7 +180,7 @@ Data and licences ({"for any use" if free else "NOT for every use: see below"}):
 {sources}
 
 On {job.held_out} held-out texts: how far the next-token distribution over the answer moves from the whole
-model's (KL, mean), by the share of tokens kept in the last layer:
+model's (KL, mean), by the share of {kept}:
 
 | | {shares} |
 |---{"|---" * len(SHARES)}|

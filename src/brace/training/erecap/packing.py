@@ -11,6 +11,7 @@ import math
 import random
 from collections.abc import Iterable, Iterator
 
+from brace.context.segments import said_again
 from brace.training.erecap.examples import Example
 
 _COMPANY = 64
@@ -53,3 +54,11 @@ def _among(example: Example, company: list[Example], chars: int, draw: random.Ra
     return Example(
         (*first, *before, *own, *after, *last), example.answer, frozenset(map(moved, example.protected))
     )
+
+
+def said_once(example: Example) -> Example:
+    """The example without the lines that later ones repeat, except protected ones."""
+    repeated = said_again(example.lines) - example.protected
+    numbers = [number for number in range(len(example.lines)) if number not in repeated]
+    protected = frozenset(place for place, number in enumerate(numbers) if number in example.protected)
+    return Example(tuple(example.lines[number] for number in numbers), example.answer, protected)

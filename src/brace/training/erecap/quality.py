@@ -53,6 +53,15 @@ class Exam:
                 found[place] = _quality(self.items[place], before[0], *after)
         return [found[place] for place in range(len(self.items))]
 
+    def measure_texts(self, texts: Sequence[Item]) -> list[Quality]:
+        """With other texts before the same answers, read whole."""
+        found: dict[int, Quality] = {}
+        for group, whole in zip(self._groups, self._whole, strict=True):
+            cut = _answers(self._engine, [texts[place] for place in group], Keep(), whole_lines=False)
+            for place, before, after in zip(group, whole, cut, strict=True):
+                found[place] = _quality(texts[place], before[0], *after)
+        return [found[place] for place in range(len(texts))]
+
     def _answers(self, group: Sequence[int], keep: Keep, *, whole_lines: bool) -> list[tuple[Tensor, int]]:
         return _answers(self._engine, [self.items[place] for place in group], keep, whole_lines=whole_lines)
 

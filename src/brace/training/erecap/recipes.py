@@ -39,12 +39,14 @@ RECIPES: dict[str, dict[str, int]] = {
     "instruct+babyai": _with(_INSTRUCT, 90, babyai_runs=10),
     "mixed": _with(_INSTRUCT, 85, alfred=5, teach=5, babyai_runs=5),
     "permissive": _with(_PERMISSIVE_INSTRUCT, 85, alfred=5, teach=5, babyai_runs=5),
-    "broad": _with(_PERMISSIVE_INSTRUCT, 60, alfred=10, teach=10, babyai_runs=10, multi_agent=10),
+    "broad": _with(
+        _PERMISSIVE_INSTRUCT, 50, alfred=10, teach=10, babyai_runs=10, multi_agent=10, multi_news=5, keys=5
+    ),
     "embodied": {"alfred": 1, "teach": 1, "babyai_runs": 1, "multi_agent": 1},
     "worlds": {"worlds": 1},
 }
-"""Parts of each source. The first five are the paper's; `permissive` is `mixed` without Alpaca, `broad` has more of the
-embodied in it."""
+"""Parts of each source. The first five are the paper's; `permissive` is `mixed` without Alpaca, `broad` has
+more of the embodied in it, and news and made-up facts."""
 
 
 def draw_examples(

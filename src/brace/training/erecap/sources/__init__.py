@@ -5,6 +5,7 @@ from __future__ import annotations
 from brace.training.erecap.sources.alfred import alfred_records
 from brace.training.erecap.sources.babyai_runs import babyai_records
 from brace.training.erecap.sources.instruct import instruct_records
+from brace.training.erecap.sources.keys import key_records
 from brace.training.erecap.sources.long_context import multi_news_records, niah_records
 from brace.training.erecap.sources.multi_agent import multi_agent_records
 from brace.training.erecap.sources.source import Record, Source
@@ -86,6 +87,7 @@ _ALL = (
         "what the generator of https://github.com/NVIDIA/RULER writes for niah_multikey_3",
         niah_records,
     ),
+    Source("keys", ".", "that of brace", True, "nowhere: it is made up", key_records),
     Source(
         "worlds",
         ".",

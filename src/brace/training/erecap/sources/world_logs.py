@@ -5,7 +5,6 @@ from __future__ import annotations
 import lzma
 import math
 import random
-import re
 from collections.abc import Iterator
 from functools import partial
 from itertools import accumulate
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import get_args
 
 from brace.context import Kind, Segment
-from brace.context.segments import LATEST_ONLY
+from brace.context.segments import HEADER, LATEST_ONLY
 from brace.training.erecap.examples import BadRecordError, Example, Faults
 from brace.training.erecap.sources.files import UnreadableFileError
 from brace.training.erecap.sources.source import Record
@@ -21,7 +20,6 @@ from brace.training.lessons import make_lesson
 from brace.training.logs import Log, read_logs
 from brace.training.readers import reader_of
 
-_KIND = re.compile(r"\[(\w+) \d+(?: a(\d+))?\] ")
 _FLOORS = {kind for kind in get_args(Kind) if Segment(kind, "").is_floor}
 _LEAST_CHARS = 600
 _FILLED = 0.7
@@ -60,11 +58,12 @@ def _protected(lines: tuple[str, ...], head: int) -> frozenset[int]:
     kept = {*range(head), len(lines) - 1}
     latest: dict[tuple[str, str | None], int] = {}
     for number, line in enumerate(lines[head:], start=head):
-        parts = _KIND.match(line)
-        if parts is None or parts[1] not in _FLOORS:
+        header = HEADER.match(line)
+        if header is None or header["kind"] not in _FLOORS:
             continue
-        if parts[1] in LATEST_ONLY:
-            kept.discard(latest.get((parts[1], parts[2]), -1))
-            latest[parts[1], parts[2]] = number
+        if header["kind"] in LATEST_ONLY:
+            owner = header["kind"], header["agent"]
+            kept.discard(latest.get(owner, -1))
+            latest[owner] = number
         kept.add(number)
     return frozenset(kept)
