@@ -23,11 +23,9 @@ from brace.cli.live import run_with_progress
 from brace.ledger.intervals import wilson
 from brace.ledger.reader import load_run
 from brace.loop.config import RunConfig, load_config
-from brace.planners.local import EMBEDDED, PREDICTOR
 
 SEED = 910_001
 FULL = "full"
-_SCORER = {"scorer": "predictor", "options": {"path": str(EMBEDDED / PREDICTOR)}}
 METHODS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "model:erecap": ({"name": "in-model"}, {}),
     "model:erecap-segment": ({"name": "in-model"}, {"granularity": "segment"}),
@@ -35,7 +33,7 @@ METHODS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "model:random": ({"name": "in-model"}, {"scorer": "random"}),
     "model:head-tail": ({"name": "in-model"}, {"scorer": "head-tail"}),
     "model:attention": ({"name": "in-model"}, {"scorer": "attention"}),
-    "text:erecap": ({"name": "erecap", "options": {"model": str(EMBEDDED), **_SCORER}}, {}),
+    "text:erecap": ({"name": "erecap", "options": {"model": "embedded"}}, {}),
     "text:recency": ({"name": "recency"}, {}),
     "text:random": ({"name": "random"}, {}),
     "text:structured": ({"name": "structured"}, {}),

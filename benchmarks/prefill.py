@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from brace.erecap import Context, Engine, Keep
-from brace.erecap.models import load_model
+from brace.erecap.models import TOKENS, load_model
 from brace.erecap.scorers import Predictor, ScoreInput
-from brace.planners.local import EMBEDDED, PREDICTOR
+from brace.planners.local import EMBEDDED
 
 LENGTHS = (512, 2048, 4096)
 BUDGET = 512
@@ -49,7 +49,7 @@ def main() -> None:
     print(f"{torch.get_num_threads()} threads")
     for name in ("float32", "bfloat16"):
         model, _ = load_model(EMBEDDED, getattr(torch, name))
-        predictor = TimedPredictor(EMBEDDED / PREDICTOR)
+        predictor = TimedPredictor(EMBEDDED / TOKENS)
         engine = Engine(model, predictor)
         for length in LENGTHS:
             ids = torch.randint(3, model.config.vocab_size, (1, length))

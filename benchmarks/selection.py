@@ -24,10 +24,10 @@ from rich.console import Console
 from rich.table import Table
 
 from brace.erecap import Engine, Keep
-from brace.erecap.models import load_model
+from brace.erecap.models import TOKENS, load_model
 from brace.erecap.scorers import Predictor, Scorer
 from brace.ledger.intervals import wilson
-from brace.planners.local import EMBEDDED, PREDICTOR
+from brace.planners.local import EMBEDDED
 from brace.registry import scorers
 from brace.training.erecap.encoding import Item, ItemEncoder
 from brace.training.erecap.examples import Example, Faults
@@ -85,7 +85,7 @@ def selectors(given: argparse.Namespace) -> dict[str, Scorer]:
     """The simple rules, the shipped predictor of the embedded planner, and those named."""
     found: dict[str, Scorer] = {name: scorers.create(name) for name in given.rules}
     if given.model == "embedded":
-        found = {"erecap": Predictor(EMBEDDED / PREDICTOR), **found}
+        found = {"erecap": Predictor(EMBEDDED / TOKENS), **found}
     for named in given.predictor:
         name, _, path = named.partition("=")
         found[name] = Predictor(path)

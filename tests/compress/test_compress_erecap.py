@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from compress_contexts import TOKENIZERS, lines_of, total
 
 from brace.callpath import CallPath, CallRequest, Deadline, Mode, PlannerPool
 from brace.callpath.compress import CompressRequest, Erecap
 from brace.context import Line, Segment, plan_template
-from brace.erecap.scorers import ScoreInput, Scorer
+from brace.erecap.scorers import Predictor, ScoreInput, Scorer
 from brace.errors import ConfigError
 from brace.planners import FunctionPlanner
 from brace.registry import compressors, scorers
@@ -118,3 +120,67 @@ def test_unknown_scorers_and_missing_models_are_said() -> None:
         compressors.create("erecap", {"model": "no-such-folder"})
     with pytest.raises(ConfigError, match="model"):
         compressors.create("erecap")
+
+
+def lines_predictor(path: Path) -> Path:
+    """One that values tokens by how late they stand: content does not count."""
+    model, _ = tiny()
+    made = Predictor.fresh(model.config.model_type, model.config.hidden_size, (3,), lines=True)
+    with torch.no_grad():
+        made.nets["3"].outer.weight.zero_()
+        made.nets["3"].outer.bias.fill_(-5.0)
+        made.nets["3"].ends.copy_(torch.tensor([0.0, -1.0]))
+    made.save(path)
+    return path
+
+
+def test_a_predictor_of_lines_judges_by_the_mean_of_their_tokens(tmp_path: Path) -> None:
+    path = lines_predictor(tmp_path / "lines.safetensors")
+    lines = lines_of(HISTORY, "words")
+    room = total(floors(lines)) + 40
+    erecap = make(scorer="predictor", options={"path": str(path)})
+    kept = erecap.compress(CompressRequest(lines, room, TOKENIZERS["words"], before="You plan.\n"))
+    loose = [line.segment.step for line in kept if not line.floor]
+    assert loose == list(range(60 - len(loose), 60))
+
+
+def test_a_folder_s_own_predictor_of_lines_is_taken_by_default(tmp_path: Path) -> None:
+    model, tokenizer = tiny()
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    lines_predictor(tmp_path / "lines.safetensors")
+    lines = lines_of(HISTORY, "words")
+    made: Erecap = compressors.create("erecap", {"model": str(tmp_path)})
+    kept = made.compress(CompressRequest(lines, total(floors(lines)) + 40, TOKENIZERS["words"]))
+    assert [line.segment.step for line in kept][-2] == 59
+
+
+@both
+def test_what_a_later_line_says_again_goes_first(grain: str) -> None:
+    history = [
+        HISTORY[0],
+        *[Segment("message", "room 2: yellow box", n, n % 4) for n in range(30)],
+        *[Segment("message", f"room {n}: nothing", 30 + n, 0) for n in range(3, 6)],
+    ]
+    lines = lines_of(history, "words")
+    unique = [lines[30], *lines[31:]]
+    room = total([lines[0], *unique])
+    kept = make(granularity=grain).compress(CompressRequest(lines, room, TOKENIZERS["words"]))
+    assert [line.text for line in kept] == [lines[0].text, *(line.text for line in unique)]
+
+
+def test_the_same_context_is_read_once_for_several_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    erecap, lines = make(), lines_of(HISTORY, "words")
+    read: list[int] = []
+    prefill = erecap._engine.prefill
+
+    def counted(ids: Any, **options: Any) -> Any:
+        read.append(ids.shape[1])
+        return prefill(ids, **options)
+
+    monkeypatch.setattr(erecap._engine, "prefill", counted)
+    for room in (300, 290, 200):
+        erecap.compress(CompressRequest(lines, room, TOKENIZERS["words"]))
+    assert len(read) == 1
+    erecap.compress(CompressRequest(lines[:-2], 200, TOKENIZERS["words"]))
+    assert len(read) == 2

@@ -20,6 +20,7 @@ from brace.context import (
     WordTokenizer,
     fit_growth,
 )
+from brace.context.segments import said_again
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 HEAD = ("task", "goal", "safety")
@@ -211,3 +212,13 @@ def test_a_line_says_its_kind_step_and_agent() -> None:
 def test_a_template_stands_around_the_lines() -> None:
     lines = buffer_of(Segment("task", "tidy")).lines()
     assert PromptTemplate("Head\n", "Foot\n").render(lines) == "Head\n[task 0] tidy\nFoot\n"
+
+
+def test_a_line_that_is_said_again_is_told_whoever_says_it_but_not_across_kinds() -> None:
+    said = [
+        Segment("message", "room 2: box", 1, 0), Segment("observation", "room 2: box", 2),
+        Segment("message", "room 3: key", 3, 0), Segment("message", "room 2: box", 4, 1),
+    ]  # fmt: skip
+    assert said_again([segment.render() for segment in said]) == {0}
+    assert said_again(["no header\n", "no header\n"]) == {0}
+    assert said_again([]) == set()

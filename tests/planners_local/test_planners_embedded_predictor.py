@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from brace.erecap import Engine, Keep
-from brace.erecap.models import load_model
+from brace.erecap.models import TOKENS, load_model
 from brace.erecap.scorers import Predictor, Random, Recency, Scorer
-from brace.planners.local import EMBEDDED, PREDICTOR, EmbeddedPlanner
+from brace.planners.local import EMBEDDED, EmbeddedPlanner
 from brace.registry import worlds
 from brace.training.erecap.encoding import Item, ItemEncoder
 from brace.training.erecap.examples import Example
@@ -52,7 +52,7 @@ def exam() -> Exam:
 @pytest.mark.parametrize("rival", [Recency(), Random()], ids=lambda rival: str(rival.name))
 def test_at_a_tight_budget_it_keeps_what_the_plan_needs(exam: Exam, rival: Scorer) -> None:
     keep = Keep(budget=BUDGET)
-    ours = exam.measure(Predictor(EMBEDDED / PREDICTOR), keep)
+    ours = exam.measure(Predictor(EMBEDDED / TOKENS), keep)
     other = exam.measure(rival, keep)
     assert {one.kept for one in ours} == {BUDGET}
     assert mean(one.divergence for one in ours) < 0.5 * mean(one.divergence for one in other)

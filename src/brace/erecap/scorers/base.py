@@ -34,6 +34,11 @@ class Scorer:
 
     name: ClassVar[str]
 
+    @property
+    def line_layer(self) -> int | None:
+        """The layer whose states tell it what whole lines of text are worth; None if it is for pruning."""
+        return None
+
     def check(self, backbone: Backbone) -> None:
         """Refuse a model this scorer was not made for, before any work."""
 

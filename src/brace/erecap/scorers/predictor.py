@@ -88,6 +88,11 @@ class Predictor(Scorer, nn.Module):
             meta["selects"] = _LINES
         save_file({name: t.contiguous() for name, t in self.state_dict().items()}, str(path), meta | card)
 
+    @property
+    def line_layer(self) -> int | None:
+        """Its one layer, if it judges lines."""
+        return self.layers[0] if self.lines else None
+
     def check(self, backbone: Backbone) -> None:
         """Refuse another width, another kind of model, or a model that is not deep enough."""
         kind = backbone.config.model_type

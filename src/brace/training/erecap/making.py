@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from brace.erecap import Engine, pruning_layers
+from brace.erecap.models import LINES, TOKENS
 from brace.erecap.scorers import Predictor, Random, Recency, Scorer
 from brace.errors import ConfigError, suggestion
 from brace.training.erecap.encoding import Item, ItemEncoder
@@ -27,7 +28,7 @@ from brace.training.erecap.store import label_to_disk, read_labelled
 
 WORLDS = "worlds"
 """Our own worlds' contexts are as long as they come: they are read alone."""
-PREDICTOR, CARD = "predictor.safetensors", "README.md"
+CARD = "README.md"
 SHARES = (0.5, 0.25, 0.1, 0.06)
 _CHARS_PER_TOKEN = 3.0
 _ENOUGH = 10
@@ -70,7 +71,10 @@ def make_predictor(model: Any, tokenizer: Any, job: Job, out: Path, tell: Tell) 
     unseen = list(items_of(job, encoder, job.held_out, faults, held_out=True))
     scores = held_out_scores(Engine(model), unseen, predictor)
     predictor.cpu().save(
-        out / PREDICTOR, data=job.mixture, labels=job.labels, licences=_licences(job.mixture)
+        out / (LINES if job.lines else TOKENS),
+        data=job.mixture,
+        labels=job.labels,
+        licences=_licences(job.mixture),
     )
     (out / CARD).write_text(_card(job, predictor, scores, faults), encoding="utf-8")
     return predictor
