@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint bench bench-erecap bench-worlds bench-planners bench-budgets clean
+.PHONY: demo test test-kernels lint bench bench-erecap bench-worlds bench-planners bench-budgets clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -23,6 +23,10 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+test-kernels: $(READY)  ## the GPU kernels in Triton's interpreter, on a CPU (a download of 300 MB)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt triton
+	TRITON_INTERPRET=1 $(BIN)/python -m pytest tests/erecap/test_erecap_kernels.py
 
 bench: $(READY)  ## the overheads of the spine, measured side by side
 	$(BIN)/python benchmarks/spine.py

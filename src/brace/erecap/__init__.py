@@ -11,12 +11,13 @@ except ImportError as error:
 from brace.erecap.backbone import FAMILIES, Backbone
 from brace.erecap.cache import Context, KvCache
 from brace.erecap.decode import Writing, Written, write
-from brace.erecap.engine import Engine, Prefill
+from brace.erecap.engine import AnyContext, Engine, Prefill
 from brace.erecap.schedule import Keep, Schedule, pruning_layers
 from brace.erecap.session import Reading, Session
 
 __all__ = [
     "FAMILIES",
+    "AnyContext",
     "Backbone",
     "Context",
     "Engine",

@@ -92,7 +92,7 @@ class Backbone:
     ) -> Tensor:
         """One decoder layer. `mask` is true where a query may look."""
         if cache is not None and self.config._attn_implementation in ("sdpa", NAME):
-            fused = self._fused_layer(index)
+            fused = self.fused_layer(index)
             if fused is not None:
 
                 def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
@@ -117,7 +117,7 @@ class Backbone:
         result: Tensor = out[0] if isinstance(out, tuple) else out
         return result
 
-    def _fused_layer(self, index: int) -> FusedLayer | None:
+    def fused_layer(self, index: int) -> FusedLayer | None:
         """None for a layer with parts of its own, or with hooks: those want to be called."""
         layer = self.layers[index]
         if torch.is_grad_enabled() or layer._forward_hooks or layer._forward_pre_hooks:

@@ -9,8 +9,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
-from brace.erecap.cache import Context
-from brace.erecap.engine import Engine
+from brace.erecap.engine import AnyContext, Engine
 from brace.errors import ConfigError
 
 LogitsHook = Callable[[Tensor, Tensor], Tensor]
@@ -64,7 +63,7 @@ class Written:
 
 def write(
     engine: Engine,
-    context: Context,
+    context: AnyContext,
     how: Writing | None = None,
     *,
     tokenizer: TextDecoder | None = None,

@@ -8,7 +8,7 @@ goes on as if the dropped tokens had been masked: a test shows that it equals ju
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -20,30 +20,50 @@ from brace.erecap.schedule import TAIL_LEAST, Keep, Schedule
 from brace.erecap.scorers.base import ScoreInput, Scorer
 from brace.erecap.scorers.recency import Recency
 from brace.erecap.selection import choose, gather, must_stay, rank, whole_segments
+from brace.erecap.static.context import StaticContext
+from brace.erecap.static.path import StaticPath, supported
 from brace.errors import ConfigError
+
+Path = Literal["auto", "eager", "static"]
+AnyContext = Context | StaticContext
 
 
 @dataclass(frozen=True)
 class Prefill:
     """What a prefill left."""
 
-    context: Context
+    context: AnyContext
     schedules: list[Schedule]
     """One a row: what was planned. By segments a layer may hold fewer."""
     survivors: list[Tensor]
     """Per layer, [batch, tokens read]: which tokens of the input that layer computed."""
-    worth: Tensor
-    """[batch, tokens read]: pruning layers lived through, and as its fraction the rank in the last one that
-    scored it. Padding and, without pruning, everything is 0."""
+    ranked: Tensor | None = None
+    """`worth`, on the eager path."""
+
+    @property
+    def worth(self) -> Tensor:
+        """[batch, tokens read]: pruning layers lived through, and as its fraction the rank in the last one
+        that scored it. Padding and, without pruning, everything is 0."""
+        if self.ranked is None:
+            raise ConfigError(
+                "the static path does not rank what it drops; make the engine with path='eager'"
+            )
+        return self.ranked
 
 
 class Engine:
-    """A decoder that prunes while it reads."""
+    """A decoder that prunes while it reads.
 
-    def __init__(self, model: Any, scorer: Scorer | None = None) -> None:
+    There are two ways through the layers, which give the same: the eager one can do everything; the static
+    one (`brace.erecap.static`) takes one unpadded sequence, token by token pruning, and is the faster one on
+    a GPU. `path` is `auto` (static on a GPU, wherever it can), or forces one.
+    """
+
+    def __init__(self, model: Any, scorer: Scorer | None = None, path: Path = "auto") -> None:
         self.backbone = Backbone(model)
         self.scorer: Scorer = scorer or Recency()
         self.scorer.check(self.backbone)
+        self._static = self._static_path(path)
 
     def prefill(
         self,
@@ -68,6 +88,8 @@ class Engine:
         if schedules[0].layers:
             self.scorer.check_layers(schedules[0].layers)
             self.scorer.prepare(self.backbone, ids, valid)
+        if self._static is not None and len(ids) == 1 and segments is None and attention_mask is None:
+            return self._prefill_static(self._static, ids, schedules[0], floor)
         with torch.inference_mode(), folded(self.backbone.config):
             prefill = self._read(ids, valid, schedules, floor, segments)
         held = int(prefill.survivors[-1].sum(1).max())
@@ -97,7 +119,12 @@ class Engine:
             )
 
     def extend(
-        self, context: Context, ids: Tensor, attention_mask: Tensor | None = None, *, every: bool = False
+        self,
+        context: AnyContext,
+        ids: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        every: bool = False,
     ) -> Tensor:
         """Read more tokens after what `context` holds (a chat turn, a suffix); the new logits.
 
@@ -107,6 +134,8 @@ class Engine:
         if len(ids) != len(context.next_position):
             raise ConfigError(f"{len(ids)} rows to read on {len(context.next_position)} rows of context")
         backbone = self.backbone
+        if isinstance(context, StaticContext):
+            return self._extend_static(context, ids, attention_mask, every)
         positions = context.next_position[:, None] + (valid.cumsum(1) - 1).clamp(min=0)
         if int(positions.max()) >= backbone.max_positions:
             raise ConfigError(_too_long(int(positions.max()) + 1, backbone.max_positions))
@@ -124,6 +153,41 @@ class Engine:
                 return logits
             context.logits = backbone.logits(_last(hidden, positions, valid))
         return context.logits
+
+    def _static_path(self, path: Path) -> StaticPath | None:
+        if path not in ("auto", "eager", "static"):
+            raise ConfigError(f"path = {path!r}: must be auto, eager or static")
+        if path == "eager" or (path == "auto" and self.backbone.device.type == "cpu"):
+            return None
+        with torch.inference_mode():
+            why_not = supported(self.backbone)
+        if path == "static" and why_not:
+            raise ConfigError(f"this model cannot take the static path: {why_not}; use path='eager'")
+        return None if why_not else StaticPath(self.backbone)
+
+    def _prefill_static(
+        self, static: StaticPath, ids: Tensor, schedule: Schedule, floor: Tensor | None
+    ) -> Prefill:
+        with torch.inference_mode():
+            context, living = static.prefill(ids, schedule, floor, self.scorer)
+            masks: dict[int, Tensor] = {}
+            for places in living:
+                if id(places) not in masks:
+                    masks[id(places)] = torch.zeros_like(ids, dtype=torch.bool).index_fill(1, places, True)
+        return Prefill(context, [schedule], [masks[id(places)] for places in living])
+
+    def _extend_static(
+        self, context: StaticContext, ids: Tensor, attention_mask: Tensor | None, every: bool
+    ) -> Tensor:
+        if attention_mask is not None:
+            raise ConfigError("a context of the static path is read on without padding")
+        end = int(context.next_position) + ids.shape[1]
+        if end > self.backbone.max_positions:
+            raise ConfigError(_too_long(end, self.backbone.max_positions))
+        if self._static is None:
+            raise ConfigError("this context is of another engine, on the static path")
+        with torch.inference_mode():
+            return self._static.extend(context, ids, every=every)
 
     def _read(
         self,

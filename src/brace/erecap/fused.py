@@ -35,7 +35,7 @@ class FusedLayer:
 
     def __init__(self, layer: Any, interleaved: bool) -> None:
         attention, mlp = layer.self_attn, layer.mlp
-        self._layer, self._interleaved = layer, interleaved
+        self._layer, self.interleaved = layer, interleaved
         self.width, self.scale = int(attention.head_dim), float(attention.scaling)
         self.qkv, self.qkv_bias = _join([attention.q_proj, attention.k_proj, attention.v_proj])
         self.heads = attention.q_proj.out_features // self.width
@@ -51,6 +51,11 @@ class FusedLayer:
         self.after_mlp = getattr(layer, "post_mlp_layernorm", None)
         self.q_norm, self.k_norm = getattr(attention, "q_norm", None), getattr(attention, "k_norm", None)
 
+    @property
+    def plain_rotation(self) -> bool:
+        """Whether queries and keys are turned by their halves, and nothing else is done to them."""
+        return not self.interleaved and self.q_norm is None
+
     def stale(self) -> bool:
         """Whether the module's weights have been moved or replaced since."""
         return bool(self._layer.self_attn.q_proj.weight.data_ptr() != self.qkv.data_ptr())
@@ -58,19 +63,19 @@ class FusedLayer:
     def __call__(self, hidden: Tensor, rotation: Rotation, attend: Attend, check: Check = go_on) -> Tensor:
         """As the module, but for the attention, which is given; `check` is called before larger parts."""
         check()
-        queries, keys, values = self.project(_norm(self.before, hidden), rotation)
+        queries, keys, values = self.project(norm(self.before, hidden), rotation)
         check()
         attended = attend(queries, keys, values)
         check()
         attended = functional.linear(attended.flatten(2), self.out.weight, self.out.bias)
         if self.after_attention is not None:
-            attended = _norm(self.after_attention, attended)
+            attended = norm(self.after_attention, attended)
         hidden = hidden + attended
         check()
-        gate, up = self.gates(_norm(self.between, hidden))
+        gate, up = self.gates(norm(self.between, hidden))
         check()
         made = functional.linear(functional.silu(gate) * up, self.down.weight, self.down.bias)
-        return hidden + (made if self.after_mlp is None else _norm(self.after_mlp, made))
+        return hidden + (made if self.after_mlp is None else norm(self.after_mlp, made))
 
     def gates(self, states: Tensor) -> tuple[Tensor, ...]:
         """What opens, and what is let through."""
@@ -84,11 +89,16 @@ class FusedLayer:
         queries, keys, values = (
             part.view(shape) for part in _products(states, self.qkv, self.qkv_bias, sizes)
         )
-        if self.q_norm is not None and self.k_norm is not None:
-            queries, keys = _norm(self.q_norm, queries), _norm(self.k_norm, keys)
-        queries = rotate(queries.transpose(1, 2), rotation, self._interleaved)
-        keys = rotate(keys.transpose(1, 2), rotation, self._interleaved)
+        queries, keys = self.normed(queries, keys)
+        queries = rotate(queries.transpose(1, 2), rotation, self.interleaved)
+        keys = rotate(keys.transpose(1, 2), rotation, self.interleaved)
         return queries, keys, values.transpose(1, 2)
+
+    def normed(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """As some families want them before they are rotated."""
+        if self.q_norm is None or self.k_norm is None:
+            return queries, keys
+        return norm(self.q_norm, queries), norm(self.k_norm, keys)
 
 
 def _products(states: Tensor, weights: Tensor, bias: Tensor | None, sizes: list[int]) -> tuple[Tensor, ...]:
@@ -153,7 +163,8 @@ def _joined(parts: list[Tensor]) -> Tensor:
     return torch.cat(parts)
 
 
-def _norm(module: Any, states: Tensor) -> Tensor:
+def norm(module: Any, states: Tensor) -> Tensor:
+    """An RMS norm, by its module's weights."""
     if states.dtype == torch.float64:
         # The modules' norms are in float32, whatever they are given; torch's would be more exact.
         exact: Tensor = module(states)

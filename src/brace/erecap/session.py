@@ -16,8 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from brace.erecap.cache import Context
-from brace.erecap.engine import Engine
+from brace.erecap.engine import AnyContext, Engine
 from brace.erecap.schedule import Keep
 from brace.errors import ConfigError
 
@@ -70,10 +69,10 @@ class Session:
         self._ids: list[int] = []
         self._origin: list[int] = []
         """For each position of the caches, the place in the prompt it stands for."""
-        self._context: Context | None = None
+        self._context: AnyContext | None = None
 
     @property
-    def context(self) -> Context:
+    def context(self) -> AnyContext:
         """To write from. What is written is forgotten at the next `read` unless that prompt repeats it."""
         if self._context is None:
             raise ConfigError("nothing has been read yet")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from brace.erecap import Backbone, Context, Engine, Reading, Session
+from brace.erecap import AnyContext, Backbone, Engine, Reading, Session
 from brace.planners.base import Limits
 from brace.planners.prompt_tokens import PromptTokens
 
@@ -40,7 +40,7 @@ class PromptReader:
         self._piece = PIECE
 
     @property
-    def context(self) -> Context:
+    def context(self) -> AnyContext:
         """What was read last, to write from."""
         return self._open().context
 

@@ -1,0 +1,1 @@
+"""The fast path for one sequence: caches that stay in place, no waiting for the device, graphs."""

@@ -1,0 +1,106 @@
+"""What one sequence has left in the arena. Its numbers are on the host: asking for them waits for nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from brace.erecap.static.arena import Arena, Block
+
+
+@dataclass(frozen=True)
+class Held:
+    """How much is cached."""
+
+    counts: tuple[int, ...]
+    bytes_each: int
+
+    def lengths(self) -> list[int]:
+        """Tokens held by each layer."""
+        return list(self.counts)
+
+    def nbytes(self) -> int:
+        """Memory of what is filled."""
+        return sum(self.counts) * self.bytes_each
+
+
+class StaticContext:
+    """Survivors of a prefill, and after them, in all layers alike, what was read since."""
+
+    def __init__(self, arena: Arena, survivors: list[Tensor], read: int, room: int) -> None:
+        """`survivors` are each layer's positions after a prefill of `read` tokens; `room` is for that many
+        further tokens."""
+        self.arena = arena
+        self._survivors = survivors
+        self._base = [len(positions) for positions in survivors]
+        self._read, self._tail = read, 0
+        self.logits = torch.empty(0)
+        self.block: Block = arena.take([count + room for count in self._base], self)
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens held by each layer."""
+        return [base + self._tail for base in self._base]
+
+    @property
+    def room(self) -> int:
+        """For how many more tokens there is place."""
+        free = (size - base for size, base in zip(self.block.sizes, self._base, strict=True))
+        return min(free) - self._tail
+
+    @property
+    def next_position(self) -> Tensor:
+        """[1], on the host: where the next token stands."""
+        return torch.tensor([self._read + self._tail])
+
+    @property
+    def positions(self) -> list[Tensor]:
+        """Per layer, [1, tokens]. Waits for the device."""
+        tail = torch.arange(self._read, self._read + self._tail)
+        return [torch.cat([positions.cpu(), tail])[None] for positions in self._survivors]
+
+    @property
+    def cache(self) -> Held:
+        """How much is cached."""
+        heads, width = self.arena.keys.shape[1:]
+        return Held(tuple(self.lengths), 2 * heads * width * self.arena.keys.element_size())
+
+    def survived(self, survivors: list[Tensor]) -> None:
+        """Which positions each layer has kept, once that is being computed."""
+        self._survivors = survivors
+
+    def grown(self, tokens: int) -> None:
+        """So many more were read by all layers."""
+        self._tail += tokens
+
+    def make_room(self, tokens: int, spare: int) -> None:
+        """Move to a larger block if these many do not fit."""
+        if tokens <= self.room:
+            return
+        old, lengths = self.block, self.lengths
+        self.block = self.arena.take([count + tokens + spare for count in lengths], self)
+        for index, count in enumerate(lengths):
+            ours, theirs = self.arena.layer(self.block, index), self.arena.layer(old, index)
+            for new, before in zip(ours, theirs, strict=True):
+                new[:count] = before[:count]
+        self.arena.give_back(old)
+
+    def crop(self, position: int) -> None:
+        """Forget everything from `position` on, in all layers."""
+        if position >= self._read:
+            self._tail = min(self._tail, position - self._read)
+            return
+        cut: dict[int, Tensor] = {}
+        for index, positions in enumerate(self._survivors):
+            if id(positions) not in cut:
+                held = int(np.searchsorted(positions.cpu().numpy(), position))
+                cut[id(positions)] = positions[:held]
+            self._survivors[index] = cut[id(positions)]
+        self._base = [len(positions) for positions in self._survivors]
+        self._read, self._tail = position, 0
+
+    def undo(self) -> None:
+        """After a reading that broke off: nothing to do, for what was read is counted at its end."""
