@@ -158,11 +158,10 @@ def test_two_contexts_can_be_written_from_in_turn() -> None:
 
 
 @pytest.mark.parametrize("family", WINDOWED)
-def test_models_with_windows_are_refused_and_auto_does_not_take_it(family: str) -> None:
+def test_models_with_windows_are_refused(family: str) -> None:
     model = own_model(family)
     with pytest.raises(ConfigError, match="window"):
         Engine(model, path="static")
-    assert not isinstance(Engine(model).prefill(ids_of(30)).context, StaticContext)
 
 
 def test_batches_padding_and_segments_go_the_eager_way() -> None:
@@ -185,7 +184,7 @@ def test_mistakes_are_answered() -> None:
         static.extend(context, ids_of(2), torch.tensor([[0, 1]]))
     with pytest.raises(ConfigError, match="does not fit"):
         static.extend(context, ids_of(500))
-    with pytest.raises(ConfigError, match="must be auto, eager or static"):
+    with pytest.raises(ConfigError, match="must be eager or static"):
         Engine(own_model("llama"), path="fast")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="path='eager'"):
         static.prefill(ids_of(60), keep=Keep(ratio=0.7)).worth  # noqa: B018

@@ -24,7 +24,7 @@ from brace.erecap.static.context import StaticContext
 from brace.erecap.static.path import StaticPath, supported
 from brace.errors import ConfigError
 
-Path = Literal["auto", "eager", "static"]
+Path = Literal["eager", "static"]
 AnyContext = Context | StaticContext
 
 
@@ -55,11 +55,11 @@ class Engine:
     """A decoder that prunes while it reads.
 
     There are two ways through the layers, which give the same: the eager one can do everything; the static
-    one (`brace.erecap.static`) takes one unpadded sequence, token by token pruning, and is the faster one on
-    a GPU. `path` is `auto` (static on a GPU, wherever it can), or forces one.
+    one (`brace.erecap.static`) is made for GPUs and reads single unpadded sequences, pruned by tokens. An
+    engine on the static path still goes the eager way with batches, padding and segments.
     """
 
-    def __init__(self, model: Any, scorer: Scorer | None = None, path: Path = "auto") -> None:
+    def __init__(self, model: Any, scorer: Scorer | None = None, path: Path = "eager") -> None:
         self.backbone = Backbone(model)
         self.scorer: Scorer = scorer or Recency()
         self.scorer.check(self.backbone)
@@ -155,15 +155,15 @@ class Engine:
         return context.logits
 
     def _static_path(self, path: Path) -> StaticPath | None:
-        if path not in ("auto", "eager", "static"):
-            raise ConfigError(f"path = {path!r}: must be auto, eager or static")
-        if path == "eager" or (path == "auto" and self.backbone.device.type == "cpu"):
+        if path not in ("eager", "static"):
+            raise ConfigError(f"path = {path!r}: must be eager or static")
+        if path == "eager":
             return None
         with torch.inference_mode():
             why_not = supported(self.backbone)
-        if path == "static" and why_not:
+        if why_not:
             raise ConfigError(f"this model cannot take the static path: {why_not}; use path='eager'")
-        return None if why_not else StaticPath(self.backbone)
+        return StaticPath(self.backbone)
 
     def _prefill_static(
         self, static: StaticPath, ids: Tensor, schedule: Schedule, floor: Tensor | None

@@ -56,7 +56,7 @@ class Erecap(ScoringCompressor):
             from brace.erecap.models import load_model  # noqa: PLC0415
 
             model, tokenizer = load_model(model)
-        self._engine: Engine = Engine(model, chosen, path="eager")
+        self._engine: Engine = Engine(model, chosen)
         self._tokenizer = tokenizer
         self._last: tuple[tuple[str, ...], list[Scores]] = ((), [])
 
