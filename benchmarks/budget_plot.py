@@ -1,6 +1,6 @@
 """The plot of what budgets.py measured: success by world and selector, with intervals.
 
-    python benchmarks/budget_plot.py docs/results/erecap_success.csv docs/img/erecap_success.png --budget 512
+python benchmarks/budget_plot.py docs/results/erecap_success.csv docs/img/erecap_success.png --budget 512
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The predictor that comes with the embedded planner: used by default, and better than keeping the latest."""
+"""The predictors that come with the embedded planner: used by default, better than keeping the latest."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from statistics import mean
 import pytest
 import torch
 
+from brace.callpath.compress import Erecap
 from brace.erecap import Engine, Keep
-from brace.erecap.models import TOKENS, load_model
+from brace.erecap.models import LINES, TOKENS, load_model
 from brace.erecap.scorers import Predictor, Random, Recency, Scorer
 from brace.planners.local import EMBEDDED, EmbeddedPlanner
-from brace.registry import worlds
+from brace.registry import compressors, worlds
 from brace.training.erecap.encoding import Item, ItemEncoder
 from brace.training.erecap.examples import Example
+from brace.training.erecap.line_cuts import Worth, by_chance, cut_lines, judged_by, newest_first
 from brace.training.erecap.quality import Exam
 from brace.training.lessons import FOOT, make_lesson
 from brace.training.readers import reader_of
@@ -56,3 +58,19 @@ def test_at_a_tight_budget_it_keeps_what_the_plan_needs(exam: Exam, rival: Score
     other = exam.measure(rival, keep)
     assert {one.kept for one in ours} == {BUDGET}
     assert mean(one.divergence for one in ours) < 0.5 * mean(one.divergence for one in other)
+
+
+def test_its_predictor_of_lines_is_what_cuts_text_by_default() -> None:
+    erecap: Erecap = compressors.create("erecap", {"model": "embedded"})
+    assert erecap._engine.scorer.line_layer is not None
+
+
+@pytest.mark.parametrize("rule", [newest_first, by_chance])
+def test_lines_it_keeps_serve_the_plan_better_than_a_rule_s(exam: Exam, rule: Worth) -> None:
+    engine = exam._engine
+    judge = judged_by(engine, Predictor(EMBEDDED / LINES))
+    ours, other = (
+        exam.measure_texts([cut_lines(item, worth(item), 0.5) for item in exam.items])
+        for worth in (judge, rule)
+    )
+    assert mean(one.divergence for one in ours) < mean(one.divergence for one in other)
