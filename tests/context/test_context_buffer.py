@@ -214,11 +214,15 @@ def test_a_template_stands_around_the_lines() -> None:
     assert PromptTemplate("Head\n", "Foot\n").render(lines) == "Head\n[task 0] tidy\nFoot\n"
 
 
-def test_a_line_that_is_said_again_is_told_whoever_says_it_but_not_across_kinds() -> None:
+def test_messages_repeat_each_other_whoever_sends_them_and_events_never_do() -> None:
     said = [
         Segment("message", "room 2: box", 1, 0), Segment("observation", "room 2: box", 2),
         Segment("message", "room 3: key", 3, 0), Segment("message", "room 2: box", 4, 1),
+        Segment("observation", "in room 2", 5, 0), Segment("observation", "in room 2", 6, 1),
+        Segment("observation", "in room 2", 7, 1), Segment("action", "sync() done", 8, 0),
+        Segment("action", "sync() done", 9, 0), Segment("failure", "slipped", 9, 0),
+        Segment("failure", "slipped", 9, 0),
     ]  # fmt: skip
-    assert said_again([segment.render() for segment in said]) == {0}
+    assert said_again([segment.render() for segment in said]) == {0, 5}
     assert said_again(["no header\n", "no header\n"]) == {0}
     assert said_again([]) == set()

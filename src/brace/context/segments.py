@@ -22,6 +22,8 @@ LATEST_ONLY: frozenset[Kind] = frozenset({"goal", "plan", "failure"})
 HEADER = re.compile(r"\[(?P<kind>\w+) \d+(?: a(?P<agent>\d+))?\] ")
 """What a rendered segment begins with."""
 
+_EVENTS: frozenset[str] = frozenset({"action", "failure"})
+
 _FLOOR_KINDS: frozenset[Kind] = frozenset({"task", "goal", "safety", "plan", "failure"})
 
 
@@ -66,12 +68,20 @@ class Line:
 
 
 def said_again(lines: Sequence[str]) -> set[int]:
-    """The numbers of rendered lines that a later one repeats, whoever said it and when."""
-    seen: set[tuple[str, str]] = set()
+    """The numbers of rendered lines that a later one repeats.
+
+    A message is about the world: the same from another is the same. What an agent observed, or was told to
+    do, is its own. Actions and failures are events: each one counts.
+    """
+    seen: set[tuple[str, str | None, str]] = set()
     repeated = set()
     for number in range(len(lines) - 1, -1, -1):
         header = HEADER.match(lines[number])
-        said = ("", lines[number]) if header is None else (header["kind"], lines[number][header.end() :])
+        kind = "" if header is None else header["kind"]
+        if kind in _EVENTS:
+            continue
+        agent = None if header is None or kind == "message" else header["agent"]
+        said = (kind, agent, lines[number][0 if header is None else header.end() :])
         if said in seen:
             repeated.add(number)
         seen.add(said)
