@@ -5,203 +5,134 @@
 
 Latency does not depend on the weights' values. Floors are computed: a prefill's arithmetic over the measured
 rate of a large product, a decoded token's bytes (weights, keys and values) over the measured rate of a large
-copy. Medians of repeated runs, bfloat16, batch 1, all in one run. Rows go to --out as JSON lines.
+copy. Medians of repeated runs, bfloat16, batch 1, all in one run. Rows go to --out as JSON lines;
+`benchmarks/gpu_table.py` makes tables of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from gpu_kit import DEVICE, SHAPES, Floors, build, engine_of, timed, wait
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from transformers import StoppingCriteria
 
-from brace.erecap import Backbone, Engine, Keep, Prefill, Schedule, Session, pruning_layers
-from brace.erecap.scorers import Predictor
+from brace.erecap import Backbone, Engine, Keep, Session
+from brace.erecap.static.buckets import bucket_of, quantum
 
-_LLAMA = {"model_type": "llama", "tie_word_embeddings": False}
-SHAPES: dict[str, dict[str, Any]] = {
-    "qwen2-7b": {
-        "model_type": "qwen2", "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28,
-        "num_attention_heads": 28, "num_key_value_heads": 4, "vocab_size": 152064,
-    },
-    "qwen2.5-7b": {
-        "model_type": "qwen2", "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28,
-        "num_attention_heads": 28, "num_key_value_heads": 4, "vocab_size": 152064,
-    },
-    "llama-2-7b": _LLAMA | {
-        "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
-        "num_attention_heads": 32, "num_key_value_heads": 32, "vocab_size": 32000,
-    },
-    "llama-3-8b": _LLAMA | {
-        "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
-        "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
-    },
-    "mistral-7b": {
-        "model_type": "mistral", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
-        "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 32768, "sliding_window": None,
-    },
-    "glm-6b": {
-        "model_type": "glm", "hidden_size": 4096, "intermediate_size": 13696, "num_hidden_layers": 28,
-        "num_attention_heads": 32, "num_key_value_heads": 2, "head_dim": 128, "vocab_size": 65024,
-    },
-    "tiny": _LLAMA | {
-        "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 8,
-        "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 500,
-    },
-}  # fmt: skip
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-DTYPE = torch.bfloat16 if DEVICE.type == "cuda" else torch.float32
+Row = dict[str, Any]
+FEW = 16
+"""New tokens of a short answer, beside --new."""
 
 
-def build(shape: str) -> Any:
-    """A model of random weights, made where it will be used."""
-    config = AutoConfig.for_model(**SHAPES[shape], max_position_embeddings=49152)
-    torch.manual_seed(0)
-    with torch.device(DEVICE):
-        model: Any = AutoModelForCausalLM.from_config(config, dtype=DTYPE, attn_implementation="sdpa")
-    # Their own end would cut a comparison of equally many tokens short.
-    model.generation_config.eos_token_id = None
-    return model.eval()
-
-
-def wait() -> None:
-    """Until the device has done all it was asked."""
-    if DEVICE.type == "cuda":
-        torch.cuda.synchronize()
-
-
-def timed(work: Callable[[], Any], repeats: int) -> list[float]:
-    """Milliseconds of each run, after one that does not count."""
-    work()
-    times = []
-    for _ in range(repeats):
-        wait()
-        start = time.perf_counter()
-        work()
-        wait()
-        times.append(1e3 * (time.perf_counter() - start))
-    return times
-
-
-def rates() -> tuple[float, float]:
-    """Operations a second of a large product, bytes a second of a large copy."""
-    size = 8192 if DEVICE.type == "cuda" else 512
-    one = torch.randn(size, size, device=DEVICE, dtype=DTYPE)
-    product = min(timed(lambda: one @ one, 10))
-    many = torch.empty(2**31 if DEVICE.type == "cuda" else 2**24, dtype=torch.uint8, device=DEVICE)
-    copy = min(timed(many.clone, 10))
-    return 2e3 * size**3 / product, 2e3 * many.numel() / copy
-
-
-class Floors:
-    """What the card could do at best."""
-
-    def __init__(self, backbone: Backbone) -> None:
-        self.arithmetic, self.bandwidth = rates()
-        self._backbone = backbone
-        heads = backbone.model.lm_head.weight
-        self._weights = (backbone.layer_weights() * backbone.n_layers + heads.numel()) * heads.element_size()
-
-    def prefill(self, schedule: Schedule) -> float:
-        """Milliseconds: its arithmetic, or reading the weights once, whichever takes longer."""
-        flops = schedule.flops(self._backbone.hidden, self._backbone.layer_weights())
-        return max(1e3 * flops / self.arithmetic, 1e3 * self._weights / self.bandwidth)
-
-    def decode(self, schedule: Schedule) -> float:
-        """Milliseconds a token: its bytes."""
-        kept = schedule.kv_bytes(*self._backbone.kv_shape, bytes_each=DTYPE.itemsize)
-        return 1e3 * (self._weights + kept) / self.bandwidth
-
-    def suffix(self, schedule: Schedule, tokens: int) -> float:
-        """Milliseconds to read so many more after what is held."""
-        width = self._backbone.hidden
-        weights = 2.0 * self._backbone.layer_weights() * tokens * self._backbone.n_layers
-        looks = sum(4.0 * width * tokens * (held + tokens / 2) for held in schedule.lengths())
-        return max(1e3 * (weights + looks) / self.arithmetic, 1e3 * self._weights / self.bandwidth)
-
-
-def decode(engine: Engine, prefill: Prefill, count: int) -> None:
+def decode(engine: Engine, context: Any, count: int) -> None:
     """So many tokens, greedily, each known to the host before the next is asked for."""
-    context = prefill.context
     for _ in range(count):
         token = int(context.logits.argmax())
         engine.extend(context, torch.tensor([[token]], device=DEVICE))
 
 
-def engine_rows(model: Any, floors: Floors, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Both ways through the engine: prefill, decode, memory."""
-    layers = pruning_layers(model.config.num_hidden_layers)
-    torch.manual_seed(1)
-    predictor = Predictor.fresh(model.config.model_type, model.config.hidden_size, layers).to(DEVICE).eval()
+def keep_of(ratio: float) -> Keep:
+    """Everything, or a share at each pruning layer."""
+    return Keep() if ratio >= 1 else Keep(ratio=ratio)
+
+
+def draw(model: Any, tokens: int) -> torch.Tensor:
+    """A text."""
+    return torch.randint(3, model.config.vocab_size, (1, tokens), device=DEVICE)
+
+
+def peak_gib(above: int = 0) -> float:
+    """The most memory since the last reset, less what was taken before."""
+    return (torch.cuda.max_memory_allocated() - above) / 2**30 if DEVICE.type == "cuda" else 0.0
+
+
+def fresh_peak() -> int:
+    """Begin to watch memory; what is taken now."""
+    if DEVICE.type != "cuda":
+        return 0
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    return torch.cuda.memory_allocated()
+
+
+def engine_rows(model: Any, floors: Floors, given: argparse.Namespace) -> Iterator[Row]:
+    """Both ways through the engine: prefill, decode."""
     for path in given.paths:
-        engine = Engine(model, predictor, path=path)
+        engine = engine_of(model, path)
         for tokens in given.tokens:
-            ids = torch.randint(3, model.config.vocab_size, (1, tokens), device=DEVICE)
+            ids = draw(model, tokens)
             for ratio in given.ratios:
-                keep = Keep() if ratio >= 1 else Keep(ratio=ratio)
-                schedule = keep.schedule(tokens, engine.backbone.n_layers)
-                yield _engine_row(engine, floors, ids, keep, schedule, given) | {
-                    "path": path, "tokens": tokens, "ratio": ratio,
-                }  # fmt: skip
+                row = engine_row(engine, floors, ids, keep_of(ratio), given)
+                yield {"what": "engine", "path": path, "tokens": tokens, "ratio": ratio} | row
 
 
-def _engine_row(
-    engine: Engine,
-    floors: Floors,
-    ids: torch.Tensor,
-    keep: Keep,
-    schedule: Schedule,
-    given: argparse.Namespace,
-) -> dict[str, Any]:
-    if DEVICE.type == "cuda":
-        torch.cuda.reset_peak_memory_stats()
+def engine_row(
+    engine: Engine, floors: Floors, ids: torch.Tensor, keep: Keep, given: argparse.Namespace
+) -> Row:
+    """One length, one ratio."""
     start = time.perf_counter()
     made = engine.prefill(ids, keep=keep)
-    decode(engine, made, 1)
+    decode(engine, made.context, 1)
     wait()
     cold = 1e3 * (time.perf_counter() - start)
+    # The engine may find out meanwhile that pruning does not pay here.
+    for _ in range(3):
+        made = engine.prefill(ids, keep=keep)
     del made
     reading = timed(lambda: engine.prefill(ids, keep=keep), given.repeats)
     writing = []
     for _ in range(3):
         made = engine.prefill(ids, keep=keep)
-        decode(engine, made, 2)
+        decode(engine, made.context, 2)
         wait()
         start = time.perf_counter()
-        decode(engine, made, given.new)
+        decode(engine, made.context, given.new)
         wait()
         writing.append(1e3 * (time.perf_counter() - start) / given.new)
-        del made
-    row = {
-        "what": "engine", "cold_ms": cold,
-        "prefill_ms": statistics.median(reading), "prefill_worst_ms": max(reading),
-        "prefill_floor_ms": floors.prefill(schedule),
-        "decode_ms": statistics.median(writing), "decode_floor_ms": floors.decode(schedule),
-        "last_layer": schedule.last,
+    done, asked = made.schedules[0], keep.schedule(ids.shape[1], engine.backbone.n_layers)
+    read, written = statistics.median(reading), statistics.median(writing)
+    return {
+        "cold_ms": cold, "how": made.how, "last_layer": done.last,
+        "prefill_ms": read, "prefill_worst_ms": max(reading), "prefill_floor_ms": floors.prefill(asked),
+        "prefill_x_floor": read / floors.prefill(asked),
+        "decode_ms": written, "decode_floor_ms": floors.decode(done),
+        "call_ms": read + given.new * written, "call_few_ms": read + FEW * written,
     }  # fmt: skip
-    row["prefill_x_floor"] = row["prefill_ms"] / row["prefill_floor_ms"]
-    row["decode_x_floor"] = row["decode_ms"] / row["decode_floor_ms"]
-    row["call_ms"] = row["prefill_ms"] + given.new * row["decode_ms"]
-    if DEVICE.type == "cuda":
-        row["peak_gib"] = torch.cuda.max_memory_allocated() / 2**30
-    return row
 
 
-def session_rows(model: Any, floors: Floors, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """A suffix after a pruned context."""
-    layers = pruning_layers(model.config.num_hidden_layers)
-    predictor = Predictor.fresh(model.config.model_type, model.config.hidden_size, layers).to(DEVICE).eval()
-    engine = Engine(model, predictor, path="static")
+def memory_rows(model: Any, _: Floors, given: argparse.Namespace) -> Iterator[Row]:
+    """What a prefill takes beside the weights, each with an engine of its own."""
     for tokens in given.tokens:
-        ids = torch.randint(3, model.config.vocab_size, (tokens + given.suffix,)).tolist()
-        keep = Keep(ratio=0.7)
-        schedule = keep.schedule(tokens, engine.backbone.n_layers)
+        ids = draw(model, tokens)
+        for ratio in given.ratios:
+            before = fresh_peak()
+            engine = engine_of(model)
+            context = engine.prefill(ids, keep=keep_of(ratio)).context
+            decode(engine, context, 2)
+            wait()
+            yield {
+                "what": "memory", "tokens": tokens, "ratio": ratio, "peak_gib": peak_gib(before),
+                "cached_gib": context.cache.nbytes() / 2**30,
+            }  # fmt: skip
+            del engine, context
+
+
+def suffix_rows(model: Any, floors: Floors, given: argparse.Namespace) -> Iterator[Row]:
+    """More text after a pruned context."""
+    engine = engine_of(model)
+    for tokens in given.tokens:
+        ids = draw(model, tokens + given.suffix)[0].tolist()
+        schedule = Keep(ratio=0.7).schedule(tokens, engine.backbone.n_layers)
         session = Session(engine, budget=schedule.last + given.suffix, compact_to=schedule.last)
         times = []
         for _ in range(given.repeats + 1):
@@ -211,37 +142,157 @@ def session_rows(model: Any, floors: Floors, given: argparse.Namespace) -> Itera
             how = session.read(ids).how
             wait()
             times.append(1e3 * (time.perf_counter() - start))
-        floor = floors.suffix(schedule, given.suffix)
-        took = statistics.median(times[1:])
+        floor, took = floors.suffix(schedule, given.suffix), statistics.median(times[1:])
         yield {
             "what": "suffix", "tokens": tokens, "suffix": given.suffix, "how": how, "ms": took,
             "floor_ms": floor, "x_floor": took / floor,
         }  # fmt: skip
 
 
-def generate_rows(model: Any, _: Floors, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """transformers itself, the whole context: its default, and a static cache with compiled steps."""
-    for tokens in given.tokens:
-        ids = torch.randint(3, model.config.vocab_size, (1, tokens), device=DEVICE)
-        for name, options in (("default", {}), ("static cache", {"cache_implementation": "static"})):
-            if name != "default" and DEVICE.type != "cuda":
-                continue
-
-            def call(options: dict[str, Any] = options, ids: torch.Tensor = ids) -> None:
-                model.generate(ids, max_new_tokens=given.new, do_sample=False, **options)
-
+def growth_rows(model: Any, _: Floors, given: argparse.Namespace) -> Iterator[Row]:
+    """A context that grows from call to call: pruned anew each time, or read on and compacted rarely."""
+    first, last = min(given.tokens), max(given.tokens)
+    sizes = [first + (last - first) * call // (given.growth - 1) for call in range(given.growth)]
+    ids = draw(model, last)
+    for name in ("prune each call", "prefix + compaction", "prefix, whole"):
+        before = fresh_peak()
+        engine = engine_of(model)
+        compacting = name == "prefix + compaction"
+        session = Session(
+            engine, budget=first if compacting else None, compact_to=first // 3 if compacting else None
+        )
+        times, hows = [], []
+        for size in [sizes[0], *sizes]:
+            wait()
             start = time.perf_counter()
-            call()
+            if name == "prune each call":
+                context = engine.prefill(ids[:, :size], keep=Keep(ratio=0.7)).context
+                hows.append("read")
+            else:
+                hows.append(session.read(ids[0, :size].tolist()).how)
+                context = session.context
+            decode(engine, context, FEW)
+            wait()
+            times.append(1e3 * (time.perf_counter() - start))
+        times, hows = times[1:], hows[1:]
+        yield {
+            "what": "growth", "how": name, "calls": len(sizes), "from": first, "to": last, "new": FEW,
+            "total_ms": sum(times), "p50_ms": statistics.median(times), "worst_ms": max(times),
+            "compactions": hows.count("compacted"), "peak_gib": peak_gib(before),
+        }  # fmt: skip
+        del engine, session, context
+
+
+def tail_rows(model: Any, _: Floors, given: argparse.Namespace) -> Iterator[Row]:
+    """Many calls of one length, and of all lengths of its bucket."""
+    engine = engine_of(model)
+    for tokens in given.tokens:
+        top = bucket_of(tokens) or quantum(tokens)
+        low = next(size for size in range(top, 0, -1) if (bucket_of(size - 1) or quantum(size - 1)) != top)
+        chosen = random.Random(0)
+        for kind, lengths in (
+            ("fixed", [tokens] * given.calls),
+            ("mixed", [chosen.randint(low, top) for _ in range(given.calls)]),
+        ):
+            ids = draw(model, top)
+            times = []
+            for length in [low, top, tokens, *lengths]:
+                wait()
+                start = time.perf_counter()
+                made = engine.prefill(ids[:, :length], keep=Keep(ratio=0.7))
+                decode(engine, made.context, 4)
+                wait()
+                times.append(1e3 * (time.perf_counter() - start))
+            middle, high = statistics.median(times[3:]), statistics.quantiles(times[3:], n=100)[98]
+            yield {
+                "what": "tail", "kind": kind, "tokens": tokens, "low": low, "high": top,
+                "calls": len(lengths), "new": 4, "p50_ms": middle, "p99_ms": high,
+                "p99_x_p50": high / middle, "worst_ms": max(times[3:]),
+            }  # fmt: skip
+
+
+class StopAfter(StoppingCriteria):
+    """`generate` with a cache for many tokens, of which few are written."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+
+    def __call__(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
+        """Whether there are enough, for each row."""
+        enough = input_ids.shape[1] >= self._length
+        return torch.full((len(input_ids),), enough, device=input_ids.device)
+
+
+def best_eager(model: Any, ids: torch.Tensor, count: int) -> None:
+    """Greedy, uncompiled, with the faster attention in each phase."""
+    with torch.inference_mode():
+        with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
+            out = model(ids, use_cache=True, logits_to_keep=1)
+        with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
+            for _ in range(count):
+                token = out.logits[:, -1].argmax(-1, keepdim=True)
+                int(token)
+                out = model(token, past_key_values=out.past_key_values, use_cache=True)
+
+
+def generate_rows(model: Any, _: Floors, given: argparse.Namespace) -> Iterator[Row]:
+    """transformers itself with the whole context: as it comes, at its eager best, compiled."""
+
+    def generated(**options: Any) -> Callable[[torch.Tensor, int], None]:
+        def call(ids: torch.Tensor, count: int) -> None:
+            stop = [StopAfter(ids.shape[1] + count)]
+            model.generate(ids, max_new_tokens=given.new, do_sample=False, stopping_criteria=stop, **options)
+
+        return call
+
+    ways: dict[str, Callable[[torch.Tensor, int], None]] = {
+        "default": generated(),
+        "best eager": lambda ids, count: best_eager(model, ids, count),
+    }
+    if DEVICE.type == "cuda":
+        ways["static cache, compiled"] = generated(cache_implementation="static")
+    for name, call in ways.items():
+        for tokens in given.tokens:
+            ids = draw(model, tokens)
+            start = time.perf_counter()
+            call(ids, given.new)
             wait()
             cold = 1e3 * (time.perf_counter() - start)
-            took = statistics.median(timed(call, max(1, given.repeats // 3)))
-            yield {"what": "generate", "how": name, "tokens": tokens, "call_ms": took, "cold_ms": cold}
+            repeats = max(1, given.repeats // 3)
+            took, few = (statistics.median(timed(partial(call, ids, n), repeats)) for n in (given.new, FEW))
+            yield {
+                "what": "generate", "how": name, "tokens": tokens, "call_ms": took, "call_few_ms": few,
+                "cold_ms": cold,
+            }  # fmt: skip
 
 
-PARTS = {"engine": engine_rows, "suffix": session_rows, "generate": generate_rows}
+def same_rows(model: Any, _: Floors, given: argparse.Namespace) -> Iterator[Row]:
+    """How far both ways agree at size: what they keep, and their logits."""
+    for tokens in given.tokens:
+        ids = draw(model, tokens)
+        for ratio in given.ratios:
+            eager, static = (
+                engine_of(model, path).prefill(ids, keep=keep_of(ratio)) for path in ("eager", "static")
+            )
+            if eager.schedules != static.schedules:
+                continue
+            kept = (eager.survivors[-1] & static.survivors[-1]).sum() / eager.survivors[-1].sum()
+            logits = [made.context.logits.float() for made in (eager, static)]
+            yield {
+                "what": "same", "tokens": tokens, "ratio": ratio, "kept_by_both": float(kept),
+                "logits_apart": float((logits[0] - logits[1]).abs().max() / logits[0].std()),
+                "same_token": bool(logits[0].argmax() == logits[1].argmax()),
+            }  # fmt: skip
+
+
+PARTS = {
+    "engine": engine_rows, "memory": memory_rows, "suffix": suffix_rows, "growth": growth_rows,
+    "tail": tail_rows, "generate": generate_rows, "same": same_rows,
+}  # fmt: skip
 
 
 def main() -> None:
+    """Run the parts that were asked for."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -250,8 +301,10 @@ def main() -> None:
     parser.add_argument("--tokens", nargs="+", type=int, default=[128, 235, 1024, 2847, 12847, 38924])
     parser.add_argument("--ratios", nargs="+", type=float, default=[1.0, 0.9, 0.7, 0.5])
     parser.add_argument("--paths", nargs="+", choices=("eager", "static"), default=["static", "eager"])
-    parser.add_argument("--new", type=int, default=64)
-    parser.add_argument("--suffix", type=int, default=512)
+    parser.add_argument("--new", type=int, default=64, help="new tokens of a call")
+    parser.add_argument("--suffix", type=int, default=512, help="tokens read after a pruned context")
+    parser.add_argument("--growth", type=int, default=30, help="calls with a context that grows")
+    parser.add_argument("--calls", type=int, default=200, help="calls for the tail")
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--out", type=Path, default=None, help="a file for JSON lines")
     given = parser.parse_args()
@@ -262,7 +315,7 @@ def main() -> None:
     where |= {"tflops": round(floors.arithmetic / 1e12, 2), "gb_s": round(floors.bandwidth / 1e9)}
     for part in given.parts:
         for row in PARTS[part](model, floors, given):
-            told = {key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()}
+            told = {key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}
             print(json.dumps(where | told), flush=True)
             if given.out is not None:
                 with given.out.open("a", encoding="utf-8") as file:

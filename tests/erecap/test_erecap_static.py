@@ -184,7 +184,7 @@ def test_mistakes_are_answered() -> None:
         static.extend(context, ids_of(2), torch.tensor([[0, 1]]))
     with pytest.raises(ConfigError, match="does not fit"):
         static.extend(context, ids_of(500))
-    with pytest.raises(ConfigError, match="must be eager or static"):
+    with pytest.raises(ConfigError, match="must be auto, eager or static"):
         Engine(own_model("llama"), path="fast")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="path='eager'"):
         static.prefill(ids_of(60), keep=Keep(ratio=0.7)).worth  # noqa: B018

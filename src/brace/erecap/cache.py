@@ -95,6 +95,12 @@ class Context:
         self.positions[layer] = torch.cat([self.positions[layer], positions], 1)
         self.valid[layer] = torch.cat([self.valid[layer], valid], 1)
 
+    def living_before(self, position: int) -> list[int]:
+        """Positions below this one that the last layer holds (one sequence only: batch 1)."""
+        held = self.positions[-1][0]
+        living: list[int] = held[held < position].tolist()
+        return living
+
     def crop(self, position: int) -> None:
         """Forget everything from `position` on, in all layers (one sequence only: batch 1)."""
         for index, layer in enumerate(self.cache.layers):

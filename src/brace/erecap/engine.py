@@ -16,6 +16,7 @@ from torch import Tensor
 from brace.erecap.attention import folded
 from brace.erecap.backbone import Backbone
 from brace.erecap.cache import Context, KvCache
+from brace.erecap.memory import within_memory
 from brace.erecap.schedule import TAIL_LEAST, Keep, Schedule
 from brace.erecap.scorers.base import ScoreInput, Scorer
 from brace.erecap.scorers.recency import Recency
@@ -24,7 +25,7 @@ from brace.erecap.static.context import StaticContext
 from brace.erecap.static.path import StaticPath, supported
 from brace.errors import ConfigError
 
-Path = Literal["eager", "static"]
+Path = Literal["auto", "eager", "static"]
 AnyContext = Context | StaticContext
 
 
@@ -34,11 +35,24 @@ class Prefill:
 
     context: AnyContext
     schedules: list[Schedule]
-    """One a row: what was planned. By segments a layer may hold fewer."""
-    survivors: list[Tensor]
-    """Per layer, [batch, tokens read]: which tokens of the input that layer computed."""
+    """One a row: what was done. By segments a layer may hold fewer."""
+    masks: list[Tensor] | None = None
+    """`survivors`, on the eager path."""
     ranked: Tensor | None = None
     """`worth`, on the eager path."""
+    how: str = "eager"
+    """Which way it went: for the record."""
+
+    @property
+    def survivors(self) -> list[Tensor]:
+        """Per layer, [batch, tokens read]: which tokens of the input that layer computed."""
+        if self.masks is not None or not isinstance(self.context, StaticContext):
+            return self.masks or []
+        made: dict[int, Tensor] = {}
+        for places in self.context.survivors:
+            mask = torch.zeros((1, self.schedules[0].tokens), dtype=torch.bool, device=places.device)
+            made[id(places)] = made.get(id(places), mask).index_fill(1, places, True)
+        return [made[id(places)] for places in self.context.survivors]
 
     @property
     def worth(self) -> Tensor:
@@ -56,10 +70,11 @@ class Engine:
 
     There are two ways through the layers, which give the same: the eager one can do everything; the static
     one (`brace.erecap.static`) is made for GPUs and reads single unpadded sequences, pruned by tokens. An
-    engine on the static path still goes the eager way with batches, padding and segments.
+    engine on the static path still goes the eager way with batches, padding and segments. `auto` takes the
+    static path on a GPU for models that can take it.
     """
 
-    def __init__(self, model: Any, scorer: Scorer | None = None, path: Path = "eager") -> None:
+    def __init__(self, model: Any, scorer: Scorer | None = None, path: Path = "auto") -> None:
         self.backbone = Backbone(model)
         self.scorer: Scorer = scorer or Recency()
         self.scorer.check(self.backbone)
@@ -84,13 +99,15 @@ class Engine:
         if segments is not None:
             segments = _like(ids, segments, "segments")
             floor = whole_segments(must_stay(valid, floor, TAIL_LEAST), valid, segments)
-        schedules = self._schedules(valid, floor, keep or Keep())
+        schedules, floors = self._schedules(valid, floor, keep or Keep())
         if schedules[0].layers:
             self.scorer.check_layers(schedules[0].layers)
             self.scorer.prepare(self.backbone, ids, valid)
         if self._static is not None and len(ids) == 1 and segments is None and attention_mask is None:
-            return self._prefill_static(self._static, ids, schedules[0], floor)
-        with torch.inference_mode(), folded(self.backbone.config):
+            with torch.inference_mode(), within_memory(self.backbone, ids.shape[1]):
+                made = self._static.prefill(ids, schedules[0], keep or Keep(), floor, floors[0])
+            return Prefill(made.context, [made.schedule], how=made.how)
+        with torch.inference_mode(), folded(self.backbone.config), within_memory(self.backbone, ids.numel()):
             prefill = self._read(ids, valid, schedules, floor, segments)
         held = int(prefill.survivors[-1].sum(1).max())
         if keep is not None and keep.budget is not None and held > keep.budget:
@@ -139,7 +156,7 @@ class Engine:
         positions = context.next_position[:, None] + (valid.cumsum(1) - 1).clamp(min=0)
         if int(positions.max()) >= backbone.max_positions:
             raise ConfigError(_too_long(int(positions.max()) + 1, backbone.max_positions))
-        with torch.inference_mode(), folded(backbone.config):
+        with torch.inference_mode(), folded(backbone.config), within_memory(backbone, ids.numel()):
             hidden = backbone.embed(ids)
             rotation = backbone.rotate(hidden, positions)
             for layer in range(backbone.n_layers):
@@ -155,38 +172,27 @@ class Engine:
         return context.logits
 
     def _static_path(self, path: Path) -> StaticPath | None:
-        if path not in ("eager", "static"):
-            raise ConfigError(f"path = {path!r}: must be eager or static")
-        if path == "eager":
+        if path not in ("auto", "eager", "static"):
+            raise ConfigError(f"path = {path!r}: must be auto, eager or static")
+        if path == "eager" or (path == "auto" and self.backbone.device.type != "cuda"):
             return None
         with torch.inference_mode():
             why_not = supported(self.backbone)
-        if why_not:
+        if why_not and path == "static":
             raise ConfigError(f"this model cannot take the static path: {why_not}; use path='eager'")
-        return StaticPath(self.backbone)
-
-    def _prefill_static(
-        self, static: StaticPath, ids: Tensor, schedule: Schedule, floor: Tensor | None
-    ) -> Prefill:
-        with torch.inference_mode():
-            context, living = static.prefill(ids, schedule, floor, self.scorer)
-            masks: dict[int, Tensor] = {}
-            for places in living:
-                if id(places) not in masks:
-                    masks[id(places)] = torch.zeros_like(ids, dtype=torch.bool).index_fill(1, places, True)
-        return Prefill(context, [schedule], [masks[id(places)] for places in living])
+        return None if why_not else StaticPath(self.backbone, self.scorer)
 
     def _extend_static(
         self, context: StaticContext, ids: Tensor, attention_mask: Tensor | None, every: bool
     ) -> Tensor:
         if attention_mask is not None:
             raise ConfigError("a context of the static path is read on without padding")
-        end = int(context.next_position) + ids.shape[1]
+        end = context.end + ids.shape[1]
         if end > self.backbone.max_positions:
             raise ConfigError(_too_long(end, self.backbone.max_positions))
         if self._static is None:
             raise ConfigError("this context is of another engine, on the static path")
-        with torch.inference_mode():
+        with torch.inference_mode(), within_memory(self.backbone, ids.shape[1]):
             return self._static.extend(context, ids, every=every)
 
     def _read(
@@ -256,8 +262,8 @@ class Engine:
         blind = ~look.any(2, keepdim=True)
         return (look | blind)[:, None]
 
-    def _schedules(self, valid: Tensor, floor: Tensor | None, keep: Keep) -> list[Schedule]:
-        """One a row; a row's floors are those outside its head and tail."""
+    def _schedules(self, valid: Tensor, floor: Tensor | None, keep: Keep) -> tuple[list[Schedule], list[int]]:
+        """One a row, and how many floors it has outside its head and tail."""
         lengths = valid.sum(1).tolist()
         extra = [0] * len(lengths)
         if floor is not None:
@@ -270,7 +276,7 @@ class Engine:
         return [
             row if row.layers else Schedule(row.tokens, row.n_layers, pruned, (row.tokens,) * len(pruned))
             for row in rows
-        ]
+        ], extra
 
     def _checked(self, ids: Tensor, attention_mask: Tensor | None) -> tuple[Tensor, Tensor]:
         if ids.dim() != 2 or ids.shape[0] == 0 or ids.shape[1] == 0:

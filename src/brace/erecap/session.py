@@ -42,6 +42,8 @@ class Reading:
     """Mean over the layers."""
     changed_at: int | None = None
     """Where the old prompt and the new one part, if that is before the old one's end."""
+    way: str = ""
+    """Which way a reading from the beginning went (`Prefill.how`)."""
 
 
 class Session:
@@ -96,7 +98,7 @@ class Session:
         context = self._context
         cut = bisect_left(self._origin, shared)
         new = len(ids) - shared
-        living = context.positions[-1][0][context.positions[-1][0] < cut].tolist()
+        living = context.living_before(cut)
         over_budget = self._budget is not None and len(living) + new > self._budget
         if over_budget or cut + new > self._engine.backbone.max_positions:
             places = [self._origin[position] for position in living] + list(range(shared, len(ids)))
@@ -136,12 +138,12 @@ class Session:
             segments=None if segments is None else self._tensor([segments[place] for place in places]),
         )
         self._context, self._ids, self._origin = prefill.context, list(ids), places
-        return self._reading(how, 0, len(places), changed_at)
+        return self._reading(how, 0, len(places), changed_at, prefill.how)
 
-    def _reading(self, how: How, cached: int, read: int, changed_at: int | None) -> Reading:
+    def _reading(self, how: How, cached: int, read: int, changed_at: int | None, way: str = "") -> Reading:
         lengths = self.context.cache.lengths()
         mean = sum(lengths) / len(lengths)
-        return Reading(how, len(self._ids), cached, read, lengths[-1], mean, changed_at)
+        return Reading(how, len(self._ids), cached, read, lengths[-1], mean, changed_at, way)
 
     def _tensor(self, numbers: list[int]) -> Tensor:
         return torch.tensor([numbers], device=self._engine.backbone.device)

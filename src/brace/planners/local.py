@@ -49,6 +49,7 @@ class TransformersPlanner:
         constrain: bool = True,
         reuse: bool = True,
         chat: bool = True,
+        path: Literal["auto", "eager", "static"] = "auto",
     ) -> None:
         """Load the model.
 
@@ -56,6 +57,7 @@ class TransformersPlanner:
         `options`; by default the folder's own predictor, else `attention`. `granularity` prunes single tokens
         or whole lines. `constrain` lets the model write nothing but plans of the world it is bound to.
         `reuse` keeps what was read for the next call. `chat` applies the tokenizer's chat template, if any.
+        `path` is the way through the layers: `auto` takes the fast one on a GPU.
         """
         if granularity not in ("token", "segment"):
             raise ConfigError(f"planner option granularity = {granularity!r}: must be token or segment")
@@ -67,7 +69,7 @@ class TransformersPlanner:
 
         self.name = f"transformers:{Path(model).name}"
         decoder, self._hf_tokenizer = _load(model, dtype, device)
-        self._engine = Engine(decoder, _scorer(scorer, model))
+        self._engine = Engine(decoder, _scorer(scorer, model), path)
         self._reader = PromptReader(self._engine, reuse=reuse)
         self._encoder = PromptEncoder(self._hf_tokenizer, chat)
         self._tokenizer = HfTokenizer(self._hf_tokenizer, name=self.name)
@@ -125,12 +127,15 @@ class TransformersPlanner:
 
     def _usage(self, reading: Reading) -> Usage:
         unbound = self._vocabulary is not None and self._constraint is None
+        notes = ["not constrained: the planner was bound to no world"] if unbound else []
+        # The eager way is what everybody expects; any other is worth a word.
+        notes += [reading.way] if reading.way not in ("", "eager") else []
         return Usage(
             tokens_read=reading.tokens_read,
             tokens_cached=reading.tokens_cached,
             kept_last=reading.kept_last,
             kept_mean=reading.kept_mean,
-            note="not constrained: the planner was bound to no world" if unbound else "",
+            note="; ".join(notes),
         )
 
     def _make_vocabulary(self) -> Vocabulary:
@@ -153,6 +158,7 @@ class EmbeddedPlanner(TransformersPlanner):
         device: str = "auto",
         constrain: bool = True,
         reuse: bool = True,
+        path: Literal["auto", "eager", "static"] = "auto",
     ) -> None:
         """Load it; the options are those of `transformers`."""
         missing = [
@@ -166,8 +172,9 @@ class EmbeddedPlanner(TransformersPlanner):
                 "them with `brace planner train`, or use planner 'transformers' with a model of your own"
             )
         super().__init__(
-            str(EMBEDDED), scorer, granularity, max_new_tokens, dtype, device, constrain, reuse, chat=False
-        )
+            str(EMBEDDED), scorer, granularity, max_new_tokens, dtype, device, constrain, reuse,
+            chat=False, path=path,
+        )  # fmt: skip
         self.name = "embedded"
 
 

@@ -33,6 +33,9 @@ class Scorer:
     """Subclass it and write `score`."""
 
     name: ClassVar[str]
+    capturable: ClassVar[bool] = False
+    """Whether `score` is made of device work alone, of each token or position for itself: then it can be
+    part of a graph that is replayed for other texts."""
 
     @property
     def line_layer(self) -> int | None:

@@ -13,6 +13,7 @@ class HeadTail(Scorer):
     """A token's worth is its distance from the middle of what is left."""
 
     name = "head-tail"
+    capturable = True
 
     def score(self, given: ScoreInput) -> Tensor:
         """Distance from the middle, in tokens still there."""

@@ -14,6 +14,7 @@ class HiddenNorm(Scorer):
     """A token's worth is the length of its hidden state."""
 
     name = "hidden-norm"
+    capturable = True
 
     def score(self, given: ScoreInput) -> Tensor:
         """The Euclidean norm."""

@@ -13,6 +13,7 @@ class Recency(Scorer):
     """A token's worth is its position."""
 
     name = "recency"
+    capturable = True
 
     def score(self, given: ScoreInput) -> Tensor:
         """The position."""

@@ -39,8 +39,7 @@ class Arena:
 
     def __init__(self, heads: int, width: int, dtype: torch.dtype, device: torch.device) -> None:
         self._shape, self._dtype, self._device = (heads, width), dtype, device
-        self.keys = torch.empty((0, heads, width), dtype=dtype, device=device)
-        self.values = torch.empty_like(self.keys)
+        self.keys, self.values = self.like(0)
         self.generation = 0
         """Counts growths: a graph captured before one looks at memory that is gone."""
         self._taken: dict[int, int] = {}
@@ -66,6 +65,11 @@ class Arena:
         part = slice(block.starts[index], block.starts[index] + block.sizes[index])
         return self.keys[part], self.values[part]
 
+    def like(self, rows: int) -> tuple[Tensor, Tensor]:
+        """Keys and values of as many rows elsewhere. Zeros: what is masked in attention must be a number."""
+        shape = (rows, *self._shape)
+        return tuple(torch.zeros(shape, dtype=self._dtype, device=self._device) for _ in range(2))  # type: ignore[return-value]
+
     @property
     def nbytes(self) -> int:
         """Memory of the whole."""
@@ -87,7 +91,7 @@ class Arena:
             # One after the other: at no time is there more than one copy too many.
             for name in ("keys", "values"):
                 old = getattr(self, name)
-                new = torch.empty((room, *self._shape), dtype=self._dtype, device=self._device)
+                new = torch.zeros((room, *self._shape), dtype=self._dtype, device=self._device)
                 new[: len(old)] = old
                 setattr(self, name, new)
                 del old, new

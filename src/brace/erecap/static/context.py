@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from brace.erecap.schedule import Schedule
 from brace.erecap.static.arena import Arena, Block
 
 
@@ -30,15 +32,31 @@ class Held:
 class StaticContext:
     """Survivors of a prefill, and after them, in all layers alike, what was read since."""
 
-    def __init__(self, arena: Arena, survivors: list[Tensor], read: int, room: int) -> None:
-        """`survivors` are each layer's positions after a prefill of `read` tokens; `room` is for that many
-        further tokens."""
-        self.arena = arena
-        self._survivors = survivors
-        self._base = [len(positions) for positions in survivors]
-        self._read, self._tail = read, 0
+    def __init__(self, arena: Arena, schedule: Schedule, shape: Schedule, room: int) -> None:
+        """A place for what a prefill by this schedule, padded to this shape, leaves, and for `room` further
+        tokens."""
+        self.arena, self._schedule = arena, schedule
+        self._base = schedule.lengths()
+        self._read, self._tail = schedule.tokens, 0
+        self._survivors: list[Tensor] = []
         self.logits = torch.empty(0)
-        self.block: Block = arena.take([count + room for count in self._base], self)
+        # Padding is written over by what follows.
+        sizes = [max(count + room, padded) for count, padded in zip(self._base, shape.lengths(), strict=True)]
+        self.block: Block = arena.take(sizes, self)
+
+    def filled(self, logits: Tensor, places: list[Tensor]) -> None:
+        """The prefill is on its way: its logits and, after each pruning layer, which places live on."""
+        self.logits = logits
+        now, steps = torch.arange(self._read, device=logits.device), iter(places)
+        for index, length in enumerate(self._base):
+            if index in self._schedule.layers:
+                now = next(steps)[:length]
+            self._survivors.append(now)
+
+    @property
+    def survivors(self) -> list[Tensor]:
+        """Each layer's positions after the prefill, on the device; layers alike share a tensor."""
+        return list(self._survivors)
 
     @property
     def lengths(self) -> list[int]:
@@ -52,9 +70,20 @@ class StaticContext:
         return min(free) - self._tail
 
     @property
+    def end(self) -> int:
+        """Where the next token stands."""
+        return self._read + self._tail
+
+    @property
     def next_position(self) -> Tensor:
-        """[1], on the host: where the next token stands."""
-        return torch.tensor([self._read + self._tail])
+        """[1], on the host: the same."""
+        return torch.tensor([self.end])
+
+    def living_before(self, position: int) -> list[int]:
+        """Positions below this one that the last layer holds. Waits for the device."""
+        held: list[int] = self._survivors[-1].tolist()
+        held += range(self._read, self.end)
+        return held[: bisect_left(held, position)]
 
     @property
     def positions(self) -> list[Tensor]:
@@ -67,10 +96,6 @@ class StaticContext:
         """How much is cached."""
         heads, width = self.arena.keys.shape[1:]
         return Held(tuple(self.lengths), 2 * heads * width * self.arena.keys.element_size())
-
-    def survived(self, survivors: list[Tensor]) -> None:
-        """Which positions each layer has kept, once that is being computed."""
-        self._survivors = survivors
 
     def grown(self, tokens: int) -> None:
         """So many more were read by all layers."""

@@ -1,35 +1,29 @@
-"""One sequence through the layers without waiting for the device; on a GPU, tokens one by one as a graph.
-
-The schedule is known before a prefill begins, so how many tokens live on is a number on the host and which
-ones they are never needs to be asked. On a CPU the same steps run uncaptured.
-"""
+"""One sequence through the layers without waiting for the device; on a GPU, short ones as graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from collections.abc import Hashable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.attention.bias import causal_lower_right
 
 from brace.erecap.backbone import Backbone
-from brace.erecap.fused import FusedLayer, Rotation, norm
-from brace.erecap.schedule import HEAD, Schedule, tail_of
-from brace.erecap.scorers.base import ScoreInput, Scorer
+from brace.erecap.schedule import Keep, Schedule
+from brace.erecap.scorers.base import Scorer
 from brace.erecap.static.arena import Arena
+from brace.erecap.static.breakeven import BreakEven
+from brace.erecap.static.buckets import bucket_of, quantum, shape_of
 from brace.erecap.static.context import StaticContext
-from brace.erecap.static.kernels import attend_one, gated, store
+from brace.erecap.static.graphs import Graphs
+from brace.erecap.static.layer import causal, fused, run
+from brace.erecap.static.reading import Mark, Read, Rows, counts_of, read
+from brace.erecap.static.step import Step
 from brace.errors import BraceError
 
 ROOM = 512
 """Tokens that may follow a prefill before its block has to be moved."""
-_LONG = 4096
-"""From so many tokens on cuDNN's attention is faster than flash; below, planning it anew for every length
-costs more than it saves."""
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def supported(backbone: Backbone) -> str:
@@ -40,52 +34,58 @@ def supported(backbone: Backbone) -> str:
         return "its layers have adapters, hooks or quantised parts"
     if backbone.config._attn_implementation != "sdpa":
         return f"its attention is {backbone.config._attn_implementation!r}, not 'sdpa'"
+    if backbone.device.type == "cuda" and backbone.dtype not in DTYPES:
+        names = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
+        return f"its weights are {str(backbone.dtype).removeprefix('torch.')}; on a GPU it takes {names}"
     return ""
+
+
+@dataclass(frozen=True)
+class StaticPrefill:
+    """What a prefill on this path left."""
+
+    context: StaticContext
+    schedule: Schedule
+    """What was done: not what was asked for where pruning would not have paid."""
+    how: str
 
 
 class StaticPath:
     """All contexts of one model."""
 
-    def __init__(self, backbone: Backbone) -> None:
-        self._backbone = backbone
+    def __init__(self, backbone: Backbone, scorer: Scorer) -> None:
+        self._backbone, self._scorer = backbone, scorer
         heads, width = backbone.kv_shape
         self.arena = Arena(heads, width, backbone.dtype, backbone.device)
-        self._step = _Step(backbone, self.arena)
+        self._step = Step(backbone, self.arena)
+        self._graphs = Graphs(backbone, scorer, self.arena)
+        self._pays = BreakEven()
 
     def prefill(
-        self, ids: Tensor, schedule: Schedule, floor: Tensor | None, scorer: Scorer
-    ) -> tuple[StaticContext, list[Tensor]]:
-        """Read `ids`, [1, tokens]; the context, and each layer's survivors as positions."""
-        backbone = self._backbone
-        hidden, count = backbone.embed(ids)[0], ids.shape[1]
-        places = torch.arange(count, device=ids.device)
-        floor = None if floor is None else floor[0]
-        cos, sin = backbone.rotate(hidden[None], places[None])
-        rotation = (cos[0], sin[0])
-        lengths = schedule.lengths()
-        # Where each layer's survivors will stand; filled in as they are chosen.
-        survivors: list[Tensor] = []
-        context = StaticContext(self.arena, [places[:length] for length in lengths], count, ROOM)
-        starts = torch.tensor(context.block.starts, device=ids.device)
-        finite = torch.ones((), dtype=torch.bool, device=ids.device)
-        for index in range(backbone.n_layers):
-            backbone.check()
-            if index in schedule.layers:
-                kept = schedule.kept[schedule.layers.index(index)]
-                scores = scorer.score(_asked(index, hidden, places, rotation, backbone))[0].float()
-                finite &= torch.isfinite(scores).all()
-                chosen = _best(scores, floor, kept)
-                hidden, places = hidden[chosen], places[chosen]
-                rotation = (rotation[0][chosen], rotation[1][chosen])
-                floor = None if floor is None else floor[chosen]
-            attend = self._reading(context, index, 0)
-            hidden = _run(self._fused(index), hidden, rotation, self.arena, starts[index], attend)
-            survivors.append(places)
-        context.survived(survivors)
-        context.logits = backbone.logits(hidden[-1:])
-        if schedule.layers and not bool(finite):
+        self, ids: Tensor, schedule: Schedule, keep: Keep, floor: Tensor | None, floors: int
+    ) -> StaticPrefill:
+        """Read `ids`, [1, tokens], of which `floors` are protected besides head and tail."""
+        kind = _kind(schedule, keep)
+        why_not = self._pays.why_not(kind)
+        if why_not:
+            schedule, keep, floor, floors = _whole(schedule), Keep(), None, 0
+        marks = None if floor is None or not schedule.layers else floor[0]
+        shape = shape_of(schedule, keep, floors) if self._scorer.capturable or not schedule.layers else None
+        captured, took = shape is not None, 0.0
+        if shape is None:
+            shape = _quantised(schedule)
+        context = StaticContext(self.arena, schedule, shape, ROOM)
+        if captured:
+            took = self._graphs.ready(shape, marks is not None)
+            made = self._graphs.read(ids[0], marks, schedule, shape, context.block)
+        else:
+            made = self._read(ids[0], marks, schedule, shape, context, kind)
+        if schedule.layers and not bool(made.finite):
             raise BraceError("the scorer gave scores that are not finite numbers; nothing was pruned")
-        return context, survivors
+        context.filled(made.logits, made.places)
+        if captured and kind is not None and not self._pays.known(kind) and self._on_gpu:
+            took += self._weigh(kind, shape, marks is not None)
+        return StaticPrefill(context, schedule, _how(shape, captured, took, why_not))
 
     def extend(self, context: StaticContext, ids: Tensor, *, every: bool) -> Tensor:
         """Read more tokens, [1, tokens]; logits, [1, vocabulary] or, with `every`, of each token."""
@@ -100,170 +100,82 @@ class StaticPath:
         context.logits = logits[-1:]
         return logits[None] if every else context.logits
 
+    @property
+    def _on_gpu(self) -> bool:
+        return self._backbone.device.type == "cuda"
+
+    def _read(
+        self,
+        ids: Tensor,
+        floor: Tensor | None,
+        schedule: Schedule,
+        shape: Schedule,
+        context: StaticContext,
+        kind: Hashable,
+    ) -> Read:
+        """Uncaptured, straight into the context's block."""
+        padding = (0, shape.tokens - len(ids))
+        ids = torch.nn.functional.pad(ids, padding)
+        floor = None if floor is None else torch.nn.functional.pad(floor, padding)
+        counts = torch.tensor(counts_of(schedule)).to(ids.device)
+        starts = context.block.starts
+        rows = Rows(self.arena.keys, self.arena.values, starts, torch.tensor(starts).to(ids.device))
+        watched = self._on_gpu and kind is not None and not self._pays.known(kind)
+        marks = [Mark(enable_timing=True) for _ in range(3)] if watched else None
+        made = read(self._backbone, self._scorer, ids, floor, shape, counts, rows, marks)
+        if marks is not None:
+            # Layers before the first that prunes show what one takes with all tokens.
+            marks[2].synchronize()
+            each = marks[0].elapsed_time(marks[1]) / shape.layers[0]
+            self._pays.learn(kind, each * shape.n_layers, marks[0].elapsed_time(marks[2]))
+        return made
+
+    def _weigh(self, kind: Hashable, shape: Schedule, with_floor: bool) -> float:
+        """Time a captured reading against one of the whole; the seconds that took to prepare."""
+        whole = Schedule(shape.tokens, shape.n_layers, (), ())
+        took = self._graphs.ready(whole, False)
+        times = self._graphs.timed(whole, False), self._graphs.timed(shape, with_floor)
+        self._pays.learn(kind, *times, tries=3)
+        return took
+
     def _read_on(self, context: StaticContext, ids: Tensor) -> Tensor:
-        backbone, count = self._backbone, ids.shape[1]
+        backbone, arena, count = self._backbone, self.arena, ids.shape[1]
         hidden = backbone.embed(ids)[0]
-        positions = torch.arange(count, device=ids.device) + int(context.next_position)
+        positions = torch.arange(count, device=ids.device) + context.end
         cos, sin = backbone.rotate(hidden[None], positions[None])
-        lengths = context.lengths
-        at = torch.tensor(context.block.starts, device=ids.device) + torch.tensor(lengths, device=ids.device)
+        lengths, starts = context.lengths, context.block.starts
+        at = torch.tensor([start + held for start, held in zip(starts, lengths, strict=True)]).to(ids.device)
         for index in range(backbone.n_layers):
             backbone.check()
-            attend = self._reading(context, index, lengths[index])
-            hidden = _run(self._fused(index), hidden, (cos[0], sin[0]), self.arena, at[index], attend)
+            layer = fused(backbone, index)
+            part = slice(starts[index], starts[index] + lengths[index] + count)
+
+            def attend(queries: Tensor, part: slice = part, scale: float = layer.scale) -> Tensor:
+                return causal(queries, arena.keys[part], arena.values[part], scale)
+
+            hidden = run(layer, hidden, (cos[0], sin[0]), arena.keys, arena.values, at[index], attend)
         return hidden
 
-    def _reading(self, context: StaticContext, index: int, before: int) -> Callable[[Tensor], Tensor]:
-        """Causal attention of many tokens after `before` others, on what the layer holds then."""
-        scale = self._fused(index).scale
-        all_keys, all_values = self.arena.layer(context.block, index)
 
-        def attend(queries: Tensor) -> Tensor:
-            end = before + len(queries)
-            q, k, v = (part.transpose(0, 1)[None] for part in (queries, all_keys[:end], all_values[:end]))
-            with _backend(q, end):
-                if before == 0:
-                    out = functional.scaled_dot_product_attention(
-                        q, k, v, is_causal=True, scale=scale, enable_gqa=True
-                    )
-                else:
-                    groups = q.shape[1] // k.shape[1]
-                    k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
-                    mask: Any = causal_lower_right(len(queries), end)
-                    out = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
-            return out[0].transpose(0, 1)
-
-        return attend
-
-    def _fused(self, index: int) -> FusedLayer:
-        layer = self._backbone.fused_layer(index)
-        if layer is None:
-            raise BraceError("a layer was changed while it was in use (an adapter or a hook was put in)")
-        return layer
+def _whole(schedule: Schedule) -> Schedule:
+    return Schedule(schedule.tokens, schedule.n_layers, (), ())
 
 
-class _Step:
-    """One token through all layers. On a GPU it is captured once and replayed for every context."""
-
-    def __init__(self, backbone: Backbone, arena: Arena) -> None:
-        self._backbone, self._arena = backbone, arena
-        layers, device = backbone.n_layers, backbone.device
-        self._token = torch.zeros((1, 1), dtype=torch.long, device=device)
-        self._position = torch.zeros((1, 1), dtype=torch.long, device=device)
-        self._starts = torch.zeros(layers, dtype=torch.long, device=device)
-        self._lengths = torch.zeros(layers, dtype=torch.long, device=device)
-        self._graph: Any = None
-        self._generation = -1
-        self._logits = torch.empty(0)
-        self._loaded: tuple[int, tuple[int, ...], int] | None = None
-
-    def run(self, context: StaticContext, token: Tensor) -> Tensor:
-        """The logits after it, [1, vocabulary]."""
-        captured = self._backbone.device.type == "cuda"
-        if captured and self._generation != self._arena.generation:
-            self._capture()
-        self._load(context)
-        self._token.copy_(token)
-        if captured:
-            self._graph.replay()
-        else:
-            self._logits = self._once()
-        return self._logits.clone()
-
-    def _load(self, context: StaticContext) -> None:
-        """Tell the device where this context lies, unless it knows from the step before."""
-        lengths, position = context.lengths, int(context.next_position)
-        wanted = (lengths[0], context.block.starts, position)
-        if self._loaded != wanted:
-            self._starts.copy_(torch.tensor(context.block.starts))
-            self._lengths.copy_(torch.tensor(lengths))
-            self._position.fill_(position)
-        self._loaded = (lengths[0] + 1, context.block.starts, position + 1)
-
-    def _once(self) -> Tensor:
-        backbone, arena = self._backbone, self._arena
-        hidden = backbone.embed(self._token)[0]
-        cos, sin = backbone.rotate(hidden[None], self._position)
-        at, filled = self._starts + self._lengths, self._lengths + 1
-        for index in range(backbone.n_layers):
-            layer = backbone.fused_layer(index)
-            if layer is None:
-                raise BraceError("a layer was changed while it was in use (an adapter or a hook was put in)")
-            start, length = self._starts[index], filled[index]
-
-            def attend(
-                queries: Tensor, start: Tensor = start, length: Tensor = length, scale: float = layer.scale
-            ) -> Tensor:
-                return attend_one(queries, arena.keys, arena.values, start, length, scale)
-
-            hidden = _run(layer, hidden, (cos[0], sin[0]), arena, at[index], attend)
-        logits = backbone.logits(hidden)
-        self._lengths += 1
-        self._position += 1
-        return logits
-
-    def _capture(self) -> None:
-        """What it runs over meanwhile is put back by the next `_load`; the arena's row 0 is written to."""
-        kept = self._arena.keys[:1].clone(), self._arena.values[:1].clone()
-        for register in (self._starts, self._lengths, self._position):
-            register.zero_()
-        side: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(2):
-                self._once()
-                self._lengths.zero_()
-        torch.cuda.current_stream().wait_stream(side)
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
-            self._logits = self._once()
-        self._arena.keys[:1], self._arena.values[:1] = kept
-        self._generation, self._loaded = self._arena.generation, None
+def _quantised(schedule: Schedule) -> Schedule:
+    kept = tuple(quantum(count) for count in schedule.kept)
+    return Schedule(quantum(schedule.tokens), schedule.n_layers, schedule.layers, kept)
 
 
-def _run(
-    layer: FusedLayer,
-    hidden: Tensor,
-    rotation: Rotation,
-    arena: Arena,
-    at: Tensor,
-    attend: Callable[[Tensor], Tensor],
-) -> Tensor:
-    """One layer: keys and values go to the arena, from row `at` on, before attention looks there."""
-    projected = functional.linear(norm(layer.before, hidden), layer.qkv, layer.qkv_bias)
-    queries = store(layer, projected, rotation, arena.keys, arena.values, at)
-    hidden = _add(hidden, attend(queries).flatten(1), layer.out, layer.after_attention)
-    both = functional.linear(norm(layer.between, hidden), layer.gate_up, layer.gate_up_bias)
-    return _add(hidden, gated(both), layer.down, layer.after_mlp)
+def _kind(schedule: Schedule, keep: Keep) -> Hashable:
+    """Texts that pruning serves alike; None for those where it is not a question of time. A budget is a
+    promise; a ratio is there to save time."""
+    if not schedule.layers or keep.ratio is None:
+        return None
+    return keep, bucket_of(schedule.tokens) or quantum(schedule.tokens)
 
 
-def _add(hidden: Tensor, states: Tensor, linear: Any, after: Any) -> Tensor:
-    """hidden + linear(states), in one product where nothing comes between."""
-    if after is None and linear.bias is None:
-        return torch.addmm(hidden, states, linear.weight.t())
-    made = functional.linear(states, linear.weight, linear.bias)
-    return hidden + (made if after is None else norm(after, made))
-
-
-def _best(scores: Tensor, floor: Tensor | None, kept: int) -> Tensor:
-    """The places that live on, in order: head, tail, floors, then the best; of equals the earlier."""
-    count = len(scores)
-    place = torch.arange(count, device=scores.device)
-    stay = (place < HEAD) | (place >= count - tail_of(count))
-    if floor is not None:
-        stay = stay | floor
-    ranked = scores.masked_fill(stay, torch.inf)
-    return ranked.argsort(descending=True, stable=True)[:kept].sort().values
-
-
-def _asked(layer: int, hidden: Tensor, places: Tensor, rotation: Rotation, backbone: Backbone) -> ScoreInput:
-    valid = torch.ones_like(places, dtype=torch.bool)[None]
-    turned = (rotation[0][None], rotation[1][None])
-    return ScoreInput(layer, hidden[None], places[None], valid, places[None], turned, backbone)
-
-
-def _backend(queries: Tensor, keys: int) -> AbstractContextManager[None]:
-    if not queries.is_cuda or queries.dtype not in (torch.bfloat16, torch.float16):
-        return nullcontext()
-    long = keys >= _LONG and queries.shape[2] == keys
-    return sdpa_kernel([SDPBackend.CUDNN_ATTENTION] if long else [SDPBackend.FLASH_ATTENTION])
+def _how(shape: Schedule, captured: bool, took: float, why_not: str) -> str:
+    """For the record."""
+    way = f"bucket of {shape.tokens} tokens" if captured else "static, no bucket"
+    cold = f", captured in {took:.2f} s" if took else ""
+    return way + cold + (f"; {why_not}" if why_not else "")

@@ -17,6 +17,10 @@ _LEAST_ROWS = 16
 """A product needs at least so many rows; a group of query heads is filled up to it."""
 
 
+_HEADS = 16
+"""Heads of a token that are rotated together."""
+
+
 @triton.jit
 def _sum_rounded(one, other, kind: tl.constexpr):
     return (one.to(kind).to(tl.float32) + other.to(kind).to(tl.float32)).to(kind)
@@ -25,30 +29,33 @@ def _sum_rounded(one, other, kind: tl.constexpr):
 @triton.jit
 def _store_rotated(
     projected, cos, sin, keys, values, at, queries,
-    row, heads: tl.constexpr, kv_heads: tl.constexpr, width: tl.constexpr,
+    row, heads: tl.constexpr, kv_heads: tl.constexpr, width: tl.constexpr, some: tl.constexpr,
 ):  # fmt: skip
-    token, head = tl.program_id(0), tl.program_id(1)
+    token = tl.program_id(0)
+    head = (tl.program_id(1) * some + tl.arange(0, some))[:, None]
     half: tl.constexpr = width // 2
-    low = tl.arange(0, half)
-    source = projected + token * row + head * width
-    first, second = tl.load(source + low), tl.load(source + half + low)
-    if head < heads + kv_heads:
-        c1, c2 = tl.load(cos + token * width + low), tl.load(cos + token * width + half + low)
-        s1, s2 = tl.load(sin + token * width + low), tl.load(sin + token * width + half + low)
-        # Rounded where torch rounds, so that both ways give the same.
-        kind = first.dtype
-        x, y = first.to(tl.float32), second.to(tl.float32)
-        first = _sum_rounded(x * c1.to(tl.float32), -y * s1.to(tl.float32), kind)
-        second = _sum_rounded(y * c2.to(tl.float32), x * s2.to(tl.float32), kind)
+    low = tl.arange(0, half)[None, :]
+    there = head < heads + 2 * kv_heads
+    source = projected + token * row + head * width + low
+    first, second = tl.load(source, mask=there, other=0.0), tl.load(source + half, mask=there, other=0.0)
+    c1, c2 = tl.load(cos + token * width + low), tl.load(cos + token * width + half + low)
+    s1, s2 = tl.load(sin + token * width + low), tl.load(sin + token * width + half + low)
+    # Rounded where torch rounds, so that both ways give the same.
+    kind = first.dtype
+    x, y = first.to(tl.float32), second.to(tl.float32)
+    turned = head < heads + kv_heads
+    first = tl.where(turned, _sum_rounded(x * c1.to(tl.float32), -y * s1.to(tl.float32), kind), first)
+    second = tl.where(turned, _sum_rounded(y * c2.to(tl.float32), x * s2.to(tl.float32), kind), second)
+    asks = queries + (token * heads + head) * width + low
+    tl.store(asks, first, mask=head < heads)
+    tl.store(asks + half, second, mask=head < heads)
     place = tl.load(at) + token
-    if head < heads:
-        target = queries + (token * heads + head) * width
-    elif head < heads + kv_heads:
-        target = keys + (place * kv_heads + head - heads) * width
-    else:
-        target = values + (place * kv_heads + head - heads - kv_heads) * width
-    tl.store(target + low, first)
-    tl.store(target + half + low, second)
+    offers = keys + (place * kv_heads + head - heads) * width + low
+    tl.store(offers, first, mask=(head >= heads) & turned)
+    tl.store(offers + half, second, mask=(head >= heads) & turned)
+    gives = values + (place * kv_heads + head - heads - kv_heads) * width + low
+    tl.store(gives, first, mask=there & (head >= heads + kv_heads))
+    tl.store(gives + half, second, mask=there & (head >= heads + kv_heads))
 
 
 def store_rotated(
@@ -60,13 +67,13 @@ def store_rotated(
     heads: int,
     kv_heads: int,
 ) -> Tensor:
-    """One program a token and head."""
+    """One program for a token and some heads."""
     tokens, width = len(projected), keys.shape[2]
     queries = projected.new_empty((tokens, heads, width))
-    launch: Any = _store_rotated[(tokens, heads + 2 * kv_heads)]
+    launch: Any = _store_rotated[(tokens, triton.cdiv(heads + 2 * kv_heads, _HEADS))]
     launch(
         projected, rotation[0], rotation[1], keys, values, at, queries,
-        projected.stride(0), heads, kv_heads, width, num_warps=1,
+        projected.stride(0), heads, kv_heads, width, _HEADS, num_warps=2,
     )  # fmt: skip
     return queries
 

@@ -1,0 +1,132 @@
+"""Captured readings: for each shape, a graph that reads every text that fits it.
+
+Keys and values are written to a stage that stays in place and go from there to a context's own block, so that
+a graph outlives all contexts. On a CPU the same steps run, uncaptured.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from brace.erecap.backbone import Backbone
+from brace.erecap.fused import go_on
+from brace.erecap.schedule import Schedule
+from brace.erecap.scorers.base import Scorer
+from brace.erecap.static.arena import Arena, Block
+from brace.erecap.static.buckets import LARGEST
+from brace.erecap.static.reading import Mark, Read, Rows, counts_of, read
+
+
+@dataclass
+class _Graph:
+    """One shape's inputs, outputs and the graph between them (None on a CPU)."""
+
+    ids: Tensor
+    floor: Tensor | None
+    counts: Tensor
+    rows: Rows
+    row_layer: Tensor
+    row_offset: Tensor
+    made: Read | None = None
+    graph: Any = None
+
+
+class Graphs:
+    """All shapes that were met so far."""
+
+    def __init__(self, backbone: Backbone, scorer: Scorer, arena: Arena) -> None:
+        self._backbone, self._scorer, self._arena = backbone, scorer, arena
+        self._graphs: dict[tuple[Schedule, bool], _Graph] = {}
+        self._stage: tuple[Tensor, Tensor] | None = None
+        self._pool: Any = None
+
+    def ready(self, shape: Schedule, with_floor: bool) -> float:
+        """Capture this shape unless that was done; the seconds it took."""
+        if (shape, with_floor) in self._graphs:
+            return 0.0
+        start, one = time.perf_counter(), self._prepared(shape, with_floor)
+        on_gpu = self._backbone.device.type == "cuda"
+        if on_gpu:
+            self._capture(one, shape)
+        self._graphs[shape, with_floor] = one
+        return time.perf_counter() - start if on_gpu else 0.0
+
+    def read(
+        self, ids: Tensor, floor: Tensor | None, schedule: Schedule, shape: Schedule, block: Block
+    ) -> Read:
+        """Read `ids`, [tokens], in a shape that is ready; keys and values go to the block."""
+        one = self._graphs[shape, floor is not None]
+        tokens = len(ids)
+        one.ids[:tokens] = ids
+        if one.floor is not None and floor is not None:
+            one.floor[:tokens] = floor
+            one.floor[tokens:] = False
+        one.counts.copy_(torch.tensor(counts_of(schedule)))
+        made = self._run(one, shape)
+        self._move(one, block)
+        # The graph's own tensors are overwritten by the next reading.
+        return Read(made.logits.clone(), [places.clone() for places in made.places], made.finite.clone())
+
+    def timed(self, shape: Schedule, with_floor: bool) -> float:
+        """Milliseconds of the graph itself, for whatever was read last in this shape: the least of a few."""
+        one = self._graphs[shape, with_floor]
+        times = []
+        for _ in range(4):
+            before, after = (Mark(enable_timing=True) for _ in range(2))
+            before.record()
+            one.graph.replay()
+            after.record()
+            after.synchronize()
+            times.append(before.elapsed_time(after))
+        return float(min(times))
+
+    def _run(self, one: _Graph, shape: Schedule) -> Read:
+        if one.made is None:
+            return read(self._backbone, self._scorer, one.ids, one.floor, shape, one.counts, one.rows)
+        one.graph.replay()
+        return one.made
+
+    def _move(self, one: _Graph, block: Block) -> None:
+        """From the stage to where the context lies."""
+        starts = torch.tensor(block.starts).to(one.row_layer.device)
+        to = starts[one.row_layer] + one.row_offset
+        self._arena.keys.index_copy_(0, to, one.rows.keys[: len(to)])
+        self._arena.values.index_copy_(0, to, one.rows.values[: len(to)])
+
+    def _prepared(self, shape: Schedule, with_floor: bool) -> _Graph:
+        device, lengths = self._backbone.device, shape.lengths()
+        if self._stage is None or len(self._stage[0]) < sum(lengths):
+            # Graphs that were captured with a smaller one go on with that.
+            self._stage = self._arena.like(min(2 * sum(lengths), LARGEST * len(lengths)))
+        starts = tuple(accumulate(lengths[:-1], initial=0))
+        rows = Rows(*self._stage, starts, torch.tensor(starts, device=device))
+        layer = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
+        offset = torch.arange(sum(lengths)) - torch.tensor(starts)[layer]
+        ids = torch.zeros(shape.tokens, dtype=torch.long, device=device)
+        # Of a text that fills the shape, until a real one comes.
+        counts = torch.tensor(counts_of(shape), device=device)
+        floor = torch.zeros_like(ids, dtype=torch.bool) if with_floor else None
+        return _Graph(ids, floor, counts, rows, layer.to(device), offset.to(device))
+
+    def _capture(self, one: _Graph, shape: Schedule) -> None:
+        check, self._backbone.check = self._backbone.check, go_on
+        try:
+            side: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                # Kernels are chosen, compiled and planned here; none of that may happen in a capture.
+                self._run(one, shape)
+            torch.cuda.current_stream().wait_stream(side)
+            graph: Any = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=self._pool):
+                made = self._run(one, shape)
+            one.made, one.graph = made, graph
+            self._pool = self._pool or graph.pool()
+        finally:
+            self._backbone.check = check

@@ -1,0 +1,137 @@
+"""A pruned reading of one sequence, of which the host knows all lengths and the device all choices.
+
+Lengths are planned before it begins, so nobody waits for the device to tell what it has kept. The tensors may
+be longer than what is read (a bucket's shape): what follows the text is padding, which no real token sees,
+and how much of each layer is real is a number on the device. So one captured graph reads every text that fits
+its shape; a text of exactly that shape is the case without padding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from brace.erecap.schedule import HEAD, Schedule, tail_of
+from brace.erecap.scorers.base import ScoreInput, Scorer
+from brace.erecap.static.layer import causal, fused, run
+
+if TYPE_CHECKING:
+    from brace.erecap.backbone import Backbone
+    from brace.erecap.fused import Rotation
+
+
+Mark: Any = torch.cuda.Event
+"""A point in the device's work that can be timed."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Where keys and values go: [rows, heads, width], and each layer's first row."""
+
+    keys: Tensor
+    values: Tensor
+    starts: tuple[int, ...]
+    at: Tensor
+    """The same, on the device."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a reading left."""
+
+    logits: Tensor
+    """[1, vocabulary], after the last token."""
+    places: list[Tensor]
+    """After each pruning layer: which tokens of the input live on, in order, then padding."""
+    finite: Tensor
+    """Whether all scores of real tokens were."""
+
+
+def counts_of(schedule: Schedule) -> list[list[int]]:
+    """What the device must know of a text: before each pruning layer its length, its tail and how many live
+    on; and one more row with the length at the end."""
+    before, rows = schedule.tokens, []
+    for kept in schedule.kept:
+        rows.append([before, tail_of(before), kept])
+        before = kept
+    return [*rows, [before, 0, before]]
+
+
+def read(
+    backbone: Backbone,
+    scorer: Scorer,
+    ids: Tensor,
+    floor: Tensor | None,
+    shape: Schedule,
+    counts: Tensor,
+    rows: Rows,
+    marks: list[Any] | None = None,
+) -> Read:
+    """Read `ids`, [tokens of the shape]; `counts` are those of the text itself, on the device.
+
+    `marks` are passed at the beginning, before the first pruning layer, and at the end.
+    """
+    if marks is not None:
+        marks[0].record()
+    hidden = backbone.embed(ids[None])[0]
+    places = torch.arange(len(ids), device=ids.device)
+    cos, sin = backbone.rotate(hidden[None], places[None])
+    rotation = (cos[0], sin[0])
+    finite = torch.ones((), dtype=torch.bool, device=ids.device)
+    left: list[Tensor] = []
+    for index in range(backbone.n_layers):
+        backbone.check()
+        if index in shape.layers:
+            step = len(left)
+            if marks is not None and step == 0:
+                marks[1].record()
+            valid = torch.arange(len(hidden), device=ids.device) < counts[step, 0]
+            scores = scorer.score(_asked(index, hidden, places, valid, rotation, backbone))[0].float()
+            finite = finite & (torch.isfinite(scores) | ~valid).all()
+            chosen = _best(scores, floor, valid, counts[step], shape.kept[step])
+            hidden, places = hidden[chosen], places[chosen]
+            rotation = (rotation[0][chosen], rotation[1][chosen])
+            floor = None if floor is None else floor[chosen]
+            left.append(places)
+        hidden = _layer(backbone, index, hidden, rotation, rows)
+    last = hidden.index_select(0, counts[-1, :1] - 1)
+    logits = backbone.logits(last)
+    if marks is not None:
+        marks[2].record()
+    return Read(logits, left, finite)
+
+
+def _layer(backbone: Backbone, index: int, hidden: Tensor, rotation: Rotation, rows: Rows) -> Tensor:
+    layer, start = fused(backbone, index), rows.starts[index]
+    part = slice(start, start + len(hidden))
+
+    def attend(queries: Tensor) -> Tensor:
+        return causal(queries, rows.keys[part], rows.values[part], layer.scale)
+
+    return run(layer, hidden, rotation, rows.keys, rows.values, rows.at[index], attend)
+
+
+def _best(scores: Tensor, floor: Tensor | None, valid: Tensor, counts: Tensor, room: int) -> Tensor:
+    """The places that live on, in order: head, tail, floors, then the best, of equals the earlier; then some
+    others up to `room`, as padding."""
+    count, tail, kept = counts
+    place = torch.arange(len(scores), device=scores.device)
+    stay = (place < HEAD) | (place >= count - tail)
+    if floor is not None:
+        stay = stay | floor
+    ranked = scores.masked_fill(stay, torch.inf).masked_fill(~valid, -torch.inf)
+    best = ranked.argsort(descending=True, stable=True)[:room]
+    # Padding is moved behind all that is real, and its places back into range.
+    behind = (place[:room] >= kept) * len(scores)
+    chosen: Tensor = (best + behind).sort().values % len(scores)
+    return chosen
+
+
+def _asked(
+    layer: int, hidden: Tensor, places: Tensor, valid: Tensor, rotation: Rotation, backbone: Backbone
+) -> ScoreInput:
+    turned = (rotation[0][None], rotation[1][None])
+    return ScoreInput(layer, hidden[None], places[None], valid[None], places[None], turned, backbone)
