@@ -162,7 +162,8 @@ def growth_rows(model: Any, _: Floors, given: argparse.Namespace) -> Iterator[Ro
             engine, budget=first if compacting else None, compact_to=first // 3 if compacting else None
         )
         times, hows = [], []
-        for size in [sizes[0], *sizes]:
+        # Twice: the first time every shape is new.
+        for size in [*sizes, *sizes]:
             wait()
             start = time.perf_counter()
             if name == "prune each call":
@@ -174,11 +175,12 @@ def growth_rows(model: Any, _: Floors, given: argparse.Namespace) -> Iterator[Ro
             decode(engine, context, FEW)
             wait()
             times.append(1e3 * (time.perf_counter() - start))
-        times, hows = times[1:], hows[1:]
+        cold, times, hows = times[: len(sizes)], times[len(sizes) :], hows[len(sizes) :]
         yield {
             "what": "growth", "how": name, "calls": len(sizes), "from": first, "to": last, "new": FEW,
             "total_ms": sum(times), "p50_ms": statistics.median(times), "worst_ms": max(times),
-            "compactions": hows.count("compacted"), "peak_gib": peak_gib(before),
+            "compactions": hows.count("compacted"), "cold_total_ms": sum(cold), "cold_worst_ms": max(cold),
+            "peak_gib": peak_gib(before),
         }  # fmt: skip
         del engine, session, context
 
@@ -254,15 +256,12 @@ def generate_rows(model: Any, _: Floors, given: argparse.Namespace) -> Iterator[
     for name, call in ways.items():
         for tokens in given.tokens:
             ids = draw(model, tokens)
-            start = time.perf_counter()
-            call(ids, given.new)
-            wait()
-            cold = 1e3 * (time.perf_counter() - start)
-            repeats = max(1, given.repeats // 3)
-            took, few = (statistics.median(timed(partial(call, ids, n), repeats)) for n in (given.new, FEW))
+            often = max(1, given.repeats // 3)
+            cold, *times = timed(partial(call, ids, given.new), 1 + often, warm=False)
+            few = timed(partial(call, ids, FEW), often, warm=False)
             yield {
-                "what": "generate", "how": name, "tokens": tokens, "call_ms": took, "call_few_ms": few,
-                "cold_ms": cold,
+                "what": "generate", "how": name, "tokens": tokens, "cold_ms": cold,
+                "call_ms": statistics.median(times), "call_few_ms": statistics.median(few),
             }  # fmt: skip
 
 

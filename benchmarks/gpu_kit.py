@@ -65,9 +65,10 @@ def wait() -> None:
         torch.cuda.synchronize()
 
 
-def timed(work: Callable[[], Any], repeats: int) -> list[float]:
-    """Milliseconds of each run, after one that does not count."""
-    work()
+def timed(work: Callable[[], Any], repeats: int, *, warm: bool = True) -> list[float]:
+    """Milliseconds of each run; with `warm` after one that does not count."""
+    if warm:
+        work()
     times = []
     for _ in range(repeats):
         wait()

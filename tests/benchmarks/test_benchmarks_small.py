@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,9 +68,14 @@ def test_selectors_side_by_side(home: Path) -> None:
 def test_the_engine_beside_its_floors(tmp_path: Path) -> None:
     said = run(
         "gpu.py", "--shape", "tiny", "--tokens", 100, "--ratios", 1, 0.7, "--new", 3, "--repeats", 2,
-        "--suffix", 20, cwd=tmp_path,
+        "--suffix", 20, "--growth", 3, "--calls", 4, cwd=tmp_path,
     )  # fmt: skip
-    rows = [json.loads(line) for line in said.splitlines()]
-    assert [row["what"] for row in rows] == ["engine"] * 4 + ["suffix", "generate"]
-    assert all(row["prefill_ms"] > row["prefill_floor_ms"] > 0 for row in rows[:4])
-    assert rows[4]["how"] == "extended"
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for line in said.splitlines():
+        row = json.loads(line)
+        rows.setdefault(row["what"], []).append(row)
+    counts = {"engine": 4, "memory": 2, "suffix": 1, "growth": 3, "tail": 2, "generate": 2, "same": 2}
+    assert {what: len(found) for what, found in rows.items()} == counts
+    assert all(row["prefill_ms"] > row["prefill_floor_ms"] > 0 for row in rows["engine"])
+    assert rows["suffix"][0]["how"] == "extended"
+    assert all(row["kept_by_both"] == 1 and row["same_token"] for row in rows["same"])

@@ -36,7 +36,7 @@ def ids_of(tokens: int, seed: int = 0) -> torch.Tensor:
 def test_a_bucket_holds_its_texts_and_little_more(tokens: int) -> None:
     bucket = bucket_of(tokens)
     assert bucket is not None
-    assert tokens <= bucket < tokens + 128
+    assert tokens <= bucket < tokens + 64
     assert bucket_of(bucket) == bucket
 
 

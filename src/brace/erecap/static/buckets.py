@@ -7,6 +7,7 @@ from brace.errors import ConfigError
 
 LARGEST = 4096
 """Longer texts keep a GPU busy without graphs, and every bucket's graph takes time and memory."""
+_STEP = 64
 _FLOORS = 64
 
 
@@ -14,8 +15,7 @@ def bucket_of(tokens: int) -> int | None:
     """The length a text is padded to; None if it is above the largest bucket."""
     if tokens > LARGEST:
         return None
-    step = 64 if tokens <= 512 else 128
-    return -(-tokens // step) * step
+    return -(-tokens // _STEP) * _STEP
 
 
 def shape_of(schedule: Schedule, keep: Keep, floors: int) -> Schedule | None:
@@ -47,5 +47,10 @@ def _covers(rooms: tuple[int, ...], kept: tuple[int, ...]) -> bool:
 
 def quantum(tokens: int) -> int:
     """A long text's length, rounded up by at most 1/32: kernels are planned anew for every length."""
-    step = 1 << max(0, tokens.bit_length() - 6)
+    step = quantum_step(tokens)
     return -(-tokens // step) * step
+
+
+def quantum_step(tokens: int) -> int:
+    """The step of such lengths."""
+    return 1 << max(0, tokens.bit_length() - 6)

@@ -31,8 +31,8 @@ class _Graph:
     floor: Tensor | None
     counts: Tensor
     rows: Rows
-    row_layer: Tensor
-    row_offset: Tensor
+    parts: list[Tensor]
+    """Each layer's rows: keys, then values."""
     made: Read | None = None
     graph: Any = None
 
@@ -69,9 +69,13 @@ class Graphs:
             one.floor[tokens:] = False
         one.counts.copy_(torch.tensor(counts_of(schedule)))
         made = self._run(one, shape)
-        self._move(one, block)
+        self._move(one, shape, block)
         # The graph's own tensors are overwritten by the next reading.
         return Read(made.logits.clone(), [places.clone() for places in made.places], made.finite.clone())
+
+    def drop(self, shape: Schedule, with_floor: bool) -> None:
+        """Forget a shape that will not be read again."""
+        del self._graphs[shape, with_floor]
 
     def timed(self, shape: Schedule, with_floor: bool) -> float:
         """Milliseconds of the graph itself, for whatever was read last in this shape: the least of a few."""
@@ -92,27 +96,32 @@ class Graphs:
         one.graph.replay()
         return one.made
 
-    def _move(self, one: _Graph, block: Block) -> None:
-        """From the stage to where the context lies."""
-        starts = torch.tensor(block.starts).to(one.row_layer.device)
-        to = starts[one.row_layer] + one.row_offset
-        self._arena.keys.index_copy_(0, to, one.rows.keys[: len(to)])
-        self._arena.values.index_copy_(0, to, one.rows.values[: len(to)])
+    def _move(self, one: _Graph, shape: Schedule, block: Block) -> None:
+        """From the stage to where the context lies, all layers at once."""
+        to: list[Tensor] = []
+        for target in (self._arena.keys, self._arena.values):
+            parts = zip(block.starts, shape.lengths(), strict=True)
+            to += [target[start : start + length] for start, length in parts]
+        torch._foreach_copy_(to, one.parts)
 
     def _prepared(self, shape: Schedule, with_floor: bool) -> _Graph:
         device, lengths = self._backbone.device, shape.lengths()
-        if self._stage is None or len(self._stage[0]) < sum(lengths):
-            # Graphs that were captured with a smaller one go on with that.
-            self._stage = self._arena.like(min(2 * sum(lengths), LARGEST * len(lengths)))
+        keys, values = self._staged(sum(lengths))
         starts = tuple(accumulate(lengths[:-1], initial=0))
-        rows = Rows(*self._stage, starts, torch.tensor(starts, device=device))
-        layer = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
-        offset = torch.arange(sum(lengths)) - torch.tensor(starts)[layer]
+        rows = Rows(keys, values, starts, torch.tensor(starts, device=device))
+        parts = [part for whole in (keys, values) for part in torch.split(whole[: sum(lengths)], lengths)]
         ids = torch.zeros(shape.tokens, dtype=torch.long, device=device)
         # Of a text that fills the shape, until a real one comes.
         counts = torch.tensor(counts_of(shape), device=device)
         floor = torch.zeros_like(ids, dtype=torch.bool) if with_floor else None
-        return _Graph(ids, floor, counts, rows, layer.to(device), offset.to(device))
+        return _Graph(ids, floor, counts, rows, parts)
+
+    def _staged(self, rows: int) -> tuple[Tensor, Tensor]:
+        """The stage, if it has so many rows, else a larger one: older graphs go on with the old."""
+        if self._stage is None or len(self._stage[0]) < rows:
+            doubled = 2 * len(self._stage[0]) if self._stage else 0
+            self._stage = self._arena.like(max(rows, min(doubled, LARGEST * self._backbone.n_layers)))
+        return self._stage
 
     def _capture(self, one: _Graph, shape: Schedule) -> None:
         check, self._backbone.check = self._backbone.check, go_on

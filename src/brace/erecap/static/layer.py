@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from torch.nn.attention.bias import causal_lower_right
 
 from brace.erecap.backbone import Backbone
 from brace.erecap.fused import FusedLayer, Rotation, norm
+from brace.erecap.static.buckets import quantum_step
 from brace.erecap.static.kernels import gated, store
 from brace.errors import BraceError
 
@@ -22,6 +23,8 @@ Attend = Callable[[Tensor], Tensor]
 _LONG = 512
 """From so many tokens on cuDNN's attention is faster than flash. It plans for every length anew, for some 40
 ms: lengths come in buckets."""
+_FAR = 8192
+"""From so many cached tokens on two kernels for those and the new ones are faster than one."""
 
 
 def fused(backbone: Backbone, index: int) -> FusedLayer:
@@ -52,23 +55,38 @@ def run(
 def causal(queries: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tensor:
     """Causal attention of the last `len(queries)` of all keys; [tokens, heads, width] each."""
     q, k, v = (part.transpose(0, 1)[None] for part in (queries, keys, values))
-    with _backend(q, len(keys)):
-        if len(queries) == len(keys):
+    if len(queries) == len(keys):
+        with _backend(q):
             out = functional.scaled_dot_product_attention(
                 q, k, v, is_causal=True, scale=scale, enable_gqa=True
             )
-        elif _half_on_gpu(q):
-            # By its own name flash takes grouped heads as they are and lines up the last query with the last
-            # key; through the public function a bias asks for repeated keys, which costs more than it saves.
-            out = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, True, False, scale=scale)[
-                0
-            ]
-        else:
-            groups = q.shape[1] // k.shape[1]
-            k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
-            mask: Any = causal_lower_right(len(queries), len(keys))
-            out = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
+    elif _half_on_gpu(q):
+        out = _after(q, k, v, scale)
+    else:
+        groups = q.shape[1] // k.shape[1]
+        k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
+        mask: Any = causal_lower_right(len(queries), len(keys))
+        out = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
     return out[0].transpose(0, 1)
+
+
+def _after(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+    """New tokens after many others, on a GPU: [1, heads, tokens, width] each.
+
+    By its own name flash takes grouped heads as they are, lines up the last query with the last key and tells
+    the weight of what it saw; through the public function a bias asks for repeated keys. cuDNN is faster
+    but knows causality only from the first key on: it takes the far keys, which all queries see.
+    """
+    before = k.shape[2] - q.shape[2]
+    far = before - before % quantum_step(before) if before >= _FAR else 0
+    flash = torch.ops.aten._scaled_dot_product_flash_attention
+    near, near_weight = flash(q, k[:, :, far:], v[:, :, far:], 0.0, True, False, scale=scale)[:2]
+    if not far:
+        return cast("Tensor", near)
+    cudnn = torch.ops.aten._scaled_dot_product_cudnn_attention
+    past, past_weight = cudnn(q, k[:, :, :far], v[:, :, :far], None, True, 0.0, False, False, scale=scale)[:2]
+    share = torch.sigmoid(past_weight.view(near_weight.shape) - near_weight)[..., None]
+    return torch.lerp(near.float(), past.float(), share).to(q.dtype)
 
 
 def _add(hidden: Tensor, states: Tensor, linear: Any, after: Any) -> Tensor:
@@ -83,8 +101,8 @@ def _half_on_gpu(states: Tensor) -> bool:
     return states.is_cuda and states.dtype in (torch.bfloat16, torch.float16)
 
 
-def _backend(queries: Tensor, keys: int) -> AbstractContextManager[None]:
+def _backend(queries: Tensor) -> AbstractContextManager[None]:
     if not _half_on_gpu(queries):
         return nullcontext()
-    long = keys >= _LONG and queries.shape[2] == keys
+    long = queries.shape[2] >= _LONG
     return sdpa_kernel([SDPBackend.CUDNN_ATTENTION] if long else [SDPBackend.FLASH_ATTENTION])

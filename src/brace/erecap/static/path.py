@@ -124,18 +124,21 @@ class StaticPath:
         marks = [Mark(enable_timing=True) for _ in range(3)] if watched else None
         made = read(self._backbone, self._scorer, ids, floor, shape, counts, rows, marks)
         if marks is not None:
-            # Layers before the first that prunes show what one takes with all tokens.
             marks[2].synchronize()
             each = marks[0].elapsed_time(marks[1]) / shape.layers[0]
             self._pays.learn(kind, each * shape.n_layers, marks[0].elapsed_time(marks[2]))
         return made
 
     def _weigh(self, kind: Hashable, shape: Schedule, with_floor: bool) -> float:
-        """Time a captured reading against one of the whole; the seconds that took to prepare."""
-        whole = Schedule(shape.tokens, shape.n_layers, (), ())
-        took = self._graphs.ready(whole, False)
-        times = self._graphs.timed(whole, False), self._graphs.timed(shape, with_floor)
-        self._pays.learn(kind, *times, tries=3)
+        """Time a captured reading against one of the whole; the seconds that took to prepare.
+
+        Layers before the first that prunes show what one takes with all tokens.
+        """
+        first = Schedule(shape.tokens, shape.layers[0], (), ())
+        took = self._graphs.ready(first, False)
+        whole = self._graphs.timed(first, False) / first.n_layers * shape.n_layers
+        self._graphs.drop(first, False)
+        self._pays.learn(kind, whole, self._graphs.timed(shape, with_floor), tries=3)
         return took
 
     def _read_on(self, context: StaticContext, ids: Tensor) -> Tensor:

@@ -72,7 +72,8 @@ def read(
 ) -> Read:
     """Read `ids`, [tokens of the shape]; `counts` are those of the text itself, on the device.
 
-    `marks` are passed at the beginning, before the first pruning layer, and at the end.
+    A shape of fewer layers than the model has is read to its own end, to be timed. `marks` are passed at the
+    beginning, before the first pruning layer, and at the end.
     """
     if marks is not None:
         marks[0].record()
@@ -82,7 +83,7 @@ def read(
     rotation = (cos[0], sin[0])
     finite = torch.ones((), dtype=torch.bool, device=ids.device)
     left: list[Tensor] = []
-    for index in range(backbone.n_layers):
+    for index in range(shape.n_layers):
         backbone.check()
         if index in shape.layers:
             step = len(left)
@@ -98,7 +99,7 @@ def read(
             left.append(places)
         hidden = _layer(backbone, index, hidden, rotation, rows)
     last = hidden.index_select(0, counts[-1, :1] - 1)
-    logits = backbone.logits(last)
+    logits = backbone.logits(last) if shape.n_layers == backbone.n_layers else last
     if marks is not None:
         marks[2].record()
     return Read(logits, left, finite)

@@ -102,13 +102,13 @@ def _attend_part(
         there = first + key < end
         place = (offset + first + key) * kv_heads + head
         k = tl.load(keys + place[None, :] * width + column[:, None], mask=there[None, :], other=0.0)
-        scores = tl.dot(asked, k) * scale
+        scores = tl.dot(asked, k, input_precision="ieee") * scale
         scores = tl.where(there[None, :], scores, float("-inf"))
         now = tl.maximum(most, tl.max(scores, 1))
         weights = tl.exp(scores - now[:, None])
         fade = tl.exp(most - now)
         v = tl.load(values + place[:, None] * width + column[None, :], mask=there[:, None], other=0.0)
-        out = out * fade[:, None] + tl.dot(weights.to(v.dtype), v)
+        out = out * fade[:, None] + tl.dot(weights.to(v.dtype), v, input_precision="ieee")
         total = total * fade + tl.sum(weights, 1)
         most = now
     slot = (head * parts + part) * rows + row
