@@ -259,9 +259,13 @@ def generate_rows(model: Any, _: Floors, given: argparse.Namespace) -> Iterator[
             often = max(1, given.repeats // 3)
             cold, *times = timed(partial(call, ids, given.new), 1 + often, warm=False)
             few = timed(partial(call, ids, FEW), often, warm=False)
+            # A growing context is never of the same length twice, and kernels are planned for lengths.
+            other = [draw(model, tokens + 100 * number) for number in range(1, 1 + often)]
+            fresh = [timed(partial(call, longer, given.new), 1, warm=False)[0] for longer in other]
             yield {
                 "what": "generate", "how": name, "tokens": tokens, "cold_ms": cold,
                 "call_ms": statistics.median(times), "call_few_ms": statistics.median(few),
+                "call_new_length_ms": statistics.median(fresh),
             }  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brace.erecap import Engine, Keep, Session, Writing, write
+from brace.erecap.session import common_prefix
 from brace.errors import BraceError, ConfigError
 
 families = pytest.mark.parametrize(("name", "attention"), EVERY)
@@ -243,3 +244,10 @@ def test_any_history_of_edits_reads_like_the_last_prompt_alone_or_keeps_the_budg
             close(session.context.logits, engine.prefill(row(ids)).context.logits)
         if written:
             write(engine, session.context, Writing(written))
+
+
+@given(st.lists(st.integers(0, 2), max_size=40), st.lists(st.integers(0, 2), max_size=40))
+def test_the_common_beginning(one: list[int], other: list[int]) -> None:
+    found = common_prefix(one, other)
+    assert one[:found] == other[:found]
+    assert found == min(len(one), len(other)) or one[found] != other[found]

@@ -89,7 +89,7 @@ class Session:
         if self._context is None:
             return self._anew(ids, "read", floor, segments, None)
         # At least the last token is read again: its logits are what comes next.
-        common = _common(self._ids, ids)
+        common = common_prefix(self._ids, ids)
         shared = min(common, len(ids) - 1)
         changed_at = common if common < len(self._ids) else None
         if shared < self._least_shared * len(self._ids):
@@ -149,9 +149,13 @@ class Session:
         return torch.tensor([numbers], device=self._engine.backbone.device)
 
 
-def _common(old: list[int], new: list[int]) -> int:
-    """The length of the common beginning."""
-    for place, (before, now) in enumerate(zip(old, new, strict=False)):
-        if before != now:
-            return place
-    return min(len(old), len(new))
+def common_prefix(old: list[int], new: list[int]) -> int:
+    """The length of the common beginning. Slices are compared: prompts are long and mostly alike."""
+    low, high = 0, min(len(old), len(new))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if old[low:middle] == new[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from brace.erecap import AnyContext, Backbone, Engine, Reading, Session
+from brace.erecap.session import common_prefix
 from brace.planners.base import Limits
 from brace.planners.prompt_tokens import PromptTokens
 
@@ -71,7 +72,7 @@ class PromptReader:
         there are never two of them in memory.
         """
         # At least the last token is read again: its logits are what comes next.
-        shared = min(_common(self._held, ids), len(ids) - 1)
+        shared = min(common_prefix(self._held, ids), len(ids) - 1)
         if not self._reuse or binding != self._budget or shared < LEAST_SHARED * len(self._held):
             self._drop()
         elif self._session is not None:
@@ -125,9 +126,3 @@ def _stopping(backbone: Backbone, limits: Limits) -> Iterator[None]:
         yield
     finally:
         backbone.check = before
-
-
-def _common(old: list[int], new: list[int]) -> int:
-    """The length of the common beginning."""
-    pairs = enumerate(zip(old, new, strict=False))
-    return next((place for place, (a, b) in pairs if a != b), min(len(old), len(new)))

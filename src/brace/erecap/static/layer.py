@@ -23,7 +23,7 @@ Attend = Callable[[Tensor], Tensor]
 _LONG = 512
 """From so many tokens on cuDNN's attention is faster than flash. It plans for every length anew, for some 40
 ms: lengths come in buckets."""
-_FAR = 8192
+_FAR = 16384
 """From so many cached tokens on two kernels for those and the new ones are faster than one."""
 
 
