@@ -50,7 +50,8 @@ COLUMNS: dict[str, dict[str, Callable[[Row], object]]] = {
     },
     "same": {
         "tokens": lambda r: f"{r['tokens']:,}", "r": lambda r: r["ratio"],
-        "kept by both": lambda r: f"{100 * r['kept_by_both']:.1f} %", "same next token": lambda r: r["same_token"],
+        "kept by both": lambda r: f"{100 * r['kept_by_both']:.1f} %",
+        "same next token": lambda r: r["same_token"],
     },
 }  # fmt: skip
 

@@ -104,12 +104,12 @@ def load_sweep(name_or_path: str, overrides: Mapping[str, Any] | None = None) ->
 
 def expand(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> Sweep:
     """All runs of the sweep that `data` describes."""
-    _known_keys(data, _KEYS, "sweep")
+    known_keys(data, _KEYS, "sweep")
     base = data.get("base", {})
     blocks = data.get("blocks") or [{key: data[key] for key in _BLOCK_KEYS if key in data}]
     variants = []
     for block in blocks:
-        _known_keys(block, _BLOCK_KEYS, "sweep block")
+        known_keys(block, _BLOCK_KEYS, "sweep block")
         for point in itertools.product(*_axes(block)):
             settings = dict(block.get("set", {}))
             for _, _, values in point:
@@ -185,7 +185,8 @@ def _label(value: Any) -> str:
     return str(value["name"]) if isinstance(value, Mapping) and "name" in value else str(value)
 
 
-def _known_keys(data: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
+def known_keys(data: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
+    """Refuse a key nobody reads, with the nearest one that somebody does."""
     for key in data:
         if key not in known:
             raise ConfigError(f"{what}: unknown key {key!r}{suggestion(str(key), known)}")
