@@ -73,6 +73,18 @@ def test_report_compares_runs(home: Path) -> None:
     assert (home / "both.html").exists()
 
 
+def test_compare_tells_what_changed_and_what_is_noise(home: Path) -> None:
+    brace("run", "quick.yaml", "--out", "runs/d", "-s", "controller.cooldown=3", cwd=home)
+    said = brace("compare", "runs/a", "runs/d", cwd=home)
+    assert "controller.cooldown" in said
+    assert "no difference shown" in said
+    assert said.index("What changed") < said.index("latency P95")
+    assert brace("compare", "runs/a", "runs/d", "--format", "latex", cwd=home).count(r"\toprule") == 2
+    assert "| figure | unit |" in brace("compare", "runs/a", "runs/d", "--format", "markdown", cwd=home)
+    assert brace("compare", "runs/a", "runs/d", "--format", "csv", cwd=home).startswith("figure,unit,A,A lo")
+    assert "not a run directory" in brace("compare", "runs/a", "nowhere", cwd=home, expect=2)
+
+
 def test_audit_shows_the_worst_calls_and_the_bounds(home: Path) -> None:
     said = brace("audit", "runs/a", "--worst", 3, cwd=home)
     assert "anti-churn bounds" in said

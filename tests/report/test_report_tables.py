@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from report_kit import call, end, phases, run_of, typical
 from rich.console import Console
 
@@ -160,6 +163,48 @@ def test_no_form_obeys_what_a_ledger_says() -> None:
     assert "\x1b" not in printed(table)
     assert "[red]b[/red]" in printed(table)
     assert "[bold]w[/bold]" in printed(table)
+
+
+def test_latex_has_rules_groups_and_intervals() -> None:
+    table = Table(
+        "Wait & see",
+        (Column("figure"), Column("100 %", right=True), Column("where", code=True)),
+        (
+            Row(("lone", Estimate(0.5, 0.15, 0.85, 4, "share", "calls"), "a_b")),
+            Row(("shift", Estimate(-3.0, -5.0, 2.0, 4, "ms", "calls"), None), "over #1"),
+        ),
+        ("[ ]: interval.",),
+    )
+    assert table.latex().splitlines() == [
+        r"\begin{table}",
+        r"\centering",
+        r"\caption{Wait \& see}",
+        r"\begin{tabular}{lrl}",
+        r"\toprule",
+        r"figure & 100 \% & where \\",
+        r"\midrule",
+        r"lone & 50 {\scriptsize [15, 85]} & \texttt{a\_b} \\",
+        r"\midrule",
+        r"\multicolumn{3}{l}{\textbf{over \#1}} \\",
+        r"shift & $-$3 {\scriptsize [$-$5, 2]} & \texttt{--} \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\par\smallskip{\footnotesize {[} {]}: interval.}",
+        r"\end{table}",
+    ]
+
+
+OURS = re.compile(
+    r"\\(textbackslash|textasciicircum|textasciitilde|textless|textgreater|textbar|textasciigrave|ldots|"
+    r"textperiodcentered)\{\}|\\[{}$&#%_]|\{[][*]\}|\$(-|\\(rightarrow|geq|leq))\$"
+)
+
+
+@given(st.text(max_size=40))
+def test_latex_obeys_nothing_that_is_said(words: str) -> None:
+    cell = Table("t", (Column("c"),), (Row((words,)),)).latex().splitlines()[7].removesuffix(r" \\")
+    assert not set(OURS.sub("", cell)) & set('\\{}$&#%_^~[]*|<>`"') - ({"`"} if "“" in words else set())
+    assert cell.isprintable()
 
 
 def test_provenance_names_what_a_figure_came_from(tmp_path: Path) -> None:

@@ -20,9 +20,10 @@ NONE = "–"
 """How a figure that does not exist is printed."""
 SHARE = "share"
 """The unit of rates: stored in 0..1, printed in per cent."""
+TAILS = (0.025, 0.975)
+"""The quantiles between which a 95 % interval lies."""
 
 _Z = 1.959963984540054  # the normal 97.5 % point
-_TAILS = (0.025, 0.975)
 _MOST = 5_000  # values per resample; beyond it cheaper methods are as good
 _CELLS = 1_000_000  # drawn at a time, so that memory stays in megabytes
 
@@ -88,7 +89,7 @@ def bootstrap(
         statistic(rows[rng.integers(0, n, (min(chunk, resamples - done), m))])
         for done in range(0, resamples, chunk)
     ]
-    lo, hi = np.quantile(np.concatenate(drawn), _TAILS)
+    lo, hi = np.quantile(np.concatenate(drawn), TAILS)
     if m < n:
         centre, shrink = statistic(rows[None])[0], math.sqrt(m / n)
         lo, hi = centre + (lo - centre) * shrink, centre + (hi - centre) * shrink

@@ -30,8 +30,11 @@ CACHED = pl.col("mode") == "cached"
 EXECUTED = ~pl.col("status").is_in(["shed", "over_budget", "cancelled"]) & ~CACHED
 """Only these calls have a latency worth comparing: shed and over-budget ones never reached the planner, and
 one that was called off says nothing about how long it would have taken."""
+PROMPTED = EXECUTED & (pl.col("tokens_after") > 0)
+"""A call that was shed, served from a store or over budget sent no prompt: its 0 is no reduction."""
+QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+"""Of latencies."""
 
-_QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
 _PROMPTED = "calls with a prompt"
 _EXECUTED = "executed calls"
 
@@ -59,8 +62,8 @@ class Summary(Mapping[str, Estimate]):
 def summarise(run: Run) -> Summary:
     """Every figure of section 2 of the design, for one run."""
     calls = run.calls
-    episodes = _per_episode(run)
-    kinds = calls["kind"].unique().sort().to_list()
+    episodes = per_episode(run)
+    kinds = latency_kinds(run)
     figures: dict[str, Estimate] = {
         "episodes": count(episodes.height, "episodes"),
         "success": _success(run.episodes),
@@ -81,6 +84,11 @@ def summarise(run: Run) -> Summary:
         **_latencies("cached", calls.filter(CACHED), kinds, "calls served from a store"),
     }
     return Summary(figures, ", ".join(kinds) or NONE, tuple(_remarks(run)))
+
+
+def latency_kinds(run: Run) -> list[str]:
+    """The kinds of a run's latencies."""
+    return run.calls["kind"].unique().sort().to_list()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +138,7 @@ def _phases(calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _per_episode(run: Run) -> pl.DataFrame:
+def per_episode(run: Run) -> pl.DataFrame:
     """Calls, changes and wait of every episode, those of a live run that have no end yet included."""
     seen = pl.concat([table.select("episode").unique() for table in (run.episodes, run.steps, run.calls)])
     of_calls = run.calls.group_by("episode").agg(
@@ -160,7 +168,7 @@ def _latencies(name: str, calls: pl.DataFrame, kinds: list[str], of: str) -> dic
     for kind in kinds or [NONE]:
         times = calls.filter(pl.col("kind") == kind)["latency_ms"]
         suffix = f".{kind}" if len(kinds) > 1 else ""
-        for label, q in _QUANTILES:
+        for label, q in QUANTILES:
             figures[f"{name}_{label}{suffix}"] = quantile(times, q, "ms", of)
     return figures
 
@@ -171,8 +179,7 @@ def _misses(calls: pl.DataFrame) -> Estimate:
 
 
 def _tokens(calls: pl.DataFrame) -> dict[str, Estimate]:
-    # A call that was shed, served from a store or over budget sent no prompt: its 0 is no reduction.
-    prompted = calls.filter(EXECUTED & (pl.col("tokens_after") > 0))
+    prompted = calls.filter(PROMPTED)
     before, after = prompted["tokens_in"], prompted["tokens_after"]
     bound = calls.filter(pl.col("budget") < pl.col("tokens_in")).height
     return {

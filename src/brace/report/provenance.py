@@ -51,14 +51,14 @@ def _facts(run: Run) -> dict[str, str]:
     manifest = run.manifest
     seeds = ranges(manifest.seeds)
     return {
-        "world": _distinct(run.episodes, "world") or _configured(manifest, "world"),
-        "planner": _distinct(run.calls, "planner") or _configured(manifest, "planner"),
-        "compressor": _distinct(run.calls, "compressor"),
-        "modes": _distinct(run.calls, "mode"),
+        "world": distinct(run.episodes, "world") or configured(manifest, "world"),
+        "planner": distinct(run.calls, "planner") or configured(manifest, "planner"),
+        "compressor": distinct(run.calls, "compressor"),
+        "modes": distinct(run.calls, "mode"),
         "episodes": "" if manifest.live else f"{run.episodes.height} of {len(manifest.seeds)}",
         "seeds": seeds,
-        "latency kind": _distinct(run.calls, "kind"),
-        "tokens counted by": _distinct(run.calls, "counted_by"),
+        "latency kind": distinct(run.calls, "kind"),
+        "tokens counted by": distinct(run.calls, "counted_by"),
         "commit": manifest.commit,
         "started": f"{datetime.fromtimestamp(manifest.created, UTC):%Y-%m-%d %H:%M} UTC",
         "host": _host(manifest.host),
@@ -68,11 +68,12 @@ def _facts(run: Run) -> dict[str, str]:
     }
 
 
-def _distinct(table: pl.DataFrame, column: str) -> str:
+def distinct(table: pl.DataFrame, column: str) -> str:
+    """The different values of a column, in order."""
     return ", ".join(table[column].drop_nulls().unique().sort())
 
 
-def _configured(manifest: Manifest, what: str) -> str:
+def configured(manifest: Manifest, what: str) -> str:
     """What the config names, where no record does; a config is anyone's, so nothing of it is relied on."""
     entry: Any = manifest.config.get(what)
     return str(entry.get("name", "") if isinstance(entry, dict) else entry or "")

@@ -1,4 +1,4 @@
-"""One small model of a table, and its three plain forms: terminal, Markdown, CSV. The page has a fourth."""
+"""One small model of a table, and its plain forms: terminal, Markdown, LaTeX, CSV. The page has one more."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.console import JustifyMethod
 from rich.text import Text
 
 from brace.ledger.intervals import NONE, SHARE, Estimate
+from brace.report import latex
 
 Cell = str | int | float | Estimate | None
 """None is printed as a dash: there is no such figure."""
@@ -93,6 +94,26 @@ class Table:
             lines += ["", *(f"- {_escaped(line)}" for line in (*self.legend, *self.notes))]
         return "\n".join(lines) + "\n"
 
+    def latex(self) -> str:
+        """A `table` for a paper, which needs the package booktabs; legend and notes stand beneath it."""
+        sides = "".join("r" if column.right else "l" for column in self.columns)
+        lines = [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{_tex(self.title)}}}",
+            rf"\begin{{tabular}}{{{sides}}}",
+            r"\toprule",
+            _ruled(_tex(column.header) for column in self.columns),
+        ]
+        for group, rows in self.groups():
+            lines.append(r"\midrule")
+            if group:
+                lines.append(rf"\multicolumn{{{len(sides)}}}{{l}}{{\textbf{{{_tex(group)}}}}} \\")
+            lines += [_ruled(map(_tex_cell, row.cells, self.columns)) for row in rows]
+        lines += [r"\bottomrule", r"\end{tabular}"]
+        lines += [rf"\par\smallskip{{\footnotesize {_tex(line)}}}" for line in (*self.legend, *self.notes)]
+        return "\n".join([*lines, r"\end{table}"]) + "\n"
+
     def csv(self) -> str:
         """The same rows unrounded; a column of figures becomes four: value, lo, hi (the 95 % interval), n."""
         grouped = any(row.group for row in self.rows)
@@ -165,6 +186,23 @@ def _rich_cell(cell: Cell, column: Column) -> Text:
         value, interval = parts(cell, column.decimals)
         return Text.assemble(value, (f" {interval}" if interval else "", "dim"))
     return Text(text(cell, column))
+
+
+def _tex_cell(cell: Cell, column: Column) -> str:
+    if isinstance(cell, Estimate):
+        return latex.figure(*parts(cell, column.decimals))
+    if isinstance(cell, int | float):
+        return latex.figure(text(cell, column), "")
+    shown = _tex(text(cell, column))
+    return rf"\texttt{{{shown}}}" if column.code else shown
+
+
+def _tex(words: str) -> str:
+    return latex.escaped(clean(words))
+
+
+def _ruled(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"
 
 
 def _piped(cells: Iterable[str]) -> str:

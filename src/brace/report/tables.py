@@ -26,7 +26,6 @@ _GROUPS: dict[str, tuple[str, ...]] = {
 _RARE = ("status", "override", "fallback", "suppressed")
 _OTHER = "other"
 _COUNTED = "what n counts"
-_UNIT = {SHARE: "%"}
 _LEGEND = (
     "[ ]: 95 % interval (Wilson for rates, bootstrap for the rest). “over” names what a row's n counts;"
     " the last rows say how many there were.",
@@ -37,7 +36,7 @@ _LEGEND = (
 def summary_table(runs: Mapping[str, Run], summaries: Mapping[str, Summary] | None = None) -> Table:
     """One column a run, one row a figure. `summaries` spares computing them again."""
     known = summaries or {label: summarise(run) for label, run in runs.items()}
-    figures = {label: {**known[label], **_of_the_world(run)} for label, run in runs.items()}
+    figures = {label: {**known[label], **world_figures(run)} for label, run in runs.items()}
     return Table(
         "Summary",
         (Column("figure"), Column("unit"), *(Column(label, right=True) for label in runs), Column("over")),
@@ -118,7 +117,7 @@ def _figures(figures: Mapping[str, Mapping[str, Estimate]], known: Mapping[str, 
         group = next((group for group, stems in _GROUPS.items() if _stem(name) in stems), _OTHER)
         found = [of_run.get(name) for of_run in figures.values()]
         first = next(estimate for estimate in found if estimate is not None)
-        cells = (_named(name), _UNIT.get(first.unit, first.unit), *found, _over(name, first))
+        cells = (named(name), unit_of(first), *found, _over(name, first))
         grouped[group].append(Row(cells, group))
     group = "calls and latency"
     kinds: tuple[Cell, ...] = tuple(summary.latency_kind for summary in known.values())
@@ -155,7 +154,7 @@ def _over(name: str, estimate: Estimate) -> str:
     return f"{estimate.denominator} ({kind})" if kind else estimate.denominator
 
 
-def _of_the_world(run: Run) -> dict[str, Estimate]:
+def world_figures(run: Run) -> dict[str, Estimate]:
     """What the world itself reported at the end of each episode: means, in units only the world knows."""
     ends = run.episodes
     over = "finished episodes"
@@ -172,7 +171,12 @@ def _stem(name: str) -> str:
     return name.partition(".")[0]
 
 
-def _named(name: str) -> str:
+def unit_of(estimate: Estimate) -> str:
+    """The unit a figure is printed in."""
+    return "%" if estimate.unit == SHARE else estimate.unit
+
+
+def named(name: str) -> str:
     """`latency_p95` as `latency P95`, `status.cut` as `status: cut`, `figure.stall` as `stall`."""
     stem, _, rest = name.partition(".")
     if stem == "figure":
