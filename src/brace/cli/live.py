@@ -12,7 +12,8 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from brace.bench.runner import EpisodeResult, Task, run_tasks
+from brace.bench.episodes import EpisodeResult, Task
+from brace.bench.runner import run_tasks
 from brace.errors import BraceError
 from brace.loop.episode import Watch
 

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from brace.bench.episodes import Task
 from brace.bench.grid import load_run_config
-from brace.bench.runner import Task, prepare_run
+from brace.bench.runner import prepare_run
 from brace.cli.live import run_with_progress
 from brace.cli.options import Episodes, Jobs, Out, Resume, Settings, overrides
 from brace.ledger.reader import load_run

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from brace.bench.episodes import Task
 from brace.bench.grid import builtin_sweeps, load_sweep
-from brace.bench.runner import Task, prepare_run
+from brace.bench.runner import prepare_run
 from brace.bench.tables import print_table
 from brace.cli.live import run_with_progress
 from brace.cli.options import Episodes, Jobs, Resume, Settings, overrides

@@ -5,7 +5,14 @@ by name: `reader` (a run directory into tables), `metrics` (the figures), `audit
 `export` (parquet).
 """
 
-from brace.ledger.manifest import Manifest, check_schema, describe_run, read_manifest, write_manifest
+from brace.ledger.manifest import (
+    Manifest,
+    add_remark,
+    check_schema,
+    describe_run,
+    read_manifest,
+    write_manifest,
+)
 from brace.ledger.records import (
     SCHEMA,
     Call,
@@ -33,6 +40,7 @@ __all__ = [
     "Shard",
     "Status",
     "Step",
+    "add_remark",
     "check_schema",
     "describe_run",
     "read_manifest",

@@ -35,6 +35,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     commit: str = ""
     """Of the working directory the run was started in; `+` marks uncommitted changes."""
     command: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """What a reader of its figures must know of how it was run: that episodes shared cores, say."""
 
     @property
     def live(self) -> bool:
@@ -87,7 +89,17 @@ def read_manifest(directory: Path) -> Manifest:
         check_schema(msgspec.json.decode(raw, type=_Versioned).schema, path)
         return msgspec.json.decode(raw, type=Manifest)
     except msgspec.MsgspecError as error:
-        raise LedgerError(f"{path} is damaged: {error}") from error
+        raise LedgerError(
+            f"{path} is damaged or not brace's: {error}; restore it, or choose another directory"
+        ) from error
+
+
+def add_remark(directory: Path, remark: str) -> None:
+    """Put a remark into the manifest of a run, once."""
+    manifest = read_manifest(directory)
+    if remark not in manifest.remarks:
+        remarks = (*manifest.remarks, remark)
+        write_manifest(directory, msgspec.structs.replace(manifest, remarks=remarks))
 
 
 def check_schema(schema: int, path: Path) -> None:

@@ -41,7 +41,7 @@ class Run:
     calls: pl.DataFrame
     episodes: pl.DataFrame
     notes: list[str]
-    """What was left out, and why."""
+    """How it was run, where that matters to its figures; what was left out, and why."""
 
 
 def load_run(directory: Path) -> Run:
@@ -56,7 +56,7 @@ def load_run(directory: Path) -> Run:
         tables.steps.drop("shard").sort("episode", "t", maintain_order=True),
         tables.calls.drop("shard").sort("episode", "index", maintain_order=True),
         tables.episodes.drop("shard").sort("episode"),
-        tables.notes,
+        [*manifest.remarks, *tables.notes],
     )
 
 

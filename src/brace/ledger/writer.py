@@ -57,6 +57,23 @@ class LedgerWriter:
         self.close()
 
 
+def add_shard(directory: Path, content: bytes) -> Path:
+    """Add a shard that was written elsewhere, whole or not at all."""
+    number, path, file = _new_shard(directory)
+    os.close(file)  # claims the name; an empty shard holds nothing
+    partial = directory / f".shard-{number:05d}.{os.getpid()}"
+    try:
+        with partial.open("wb") as copy:
+            copy.write(content)
+            copy.flush()
+            os.fsync(copy.fileno())
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise LedgerError(f"cannot write {path}: {error.strerror}") from error
+    return path
+
+
 def _new_shard(directory: Path) -> tuple[int, Path, int]:
     try:
         directory.mkdir(parents=True, exist_ok=True)

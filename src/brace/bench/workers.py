@@ -1,0 +1,204 @@
+"""Episodes in worker processes of this machine: a fresh interpreter each, one episode at a time, killed and
+replaced when it takes too long, replaced when it dies."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any, Literal
+
+from brace.bench.cores import Share
+from brace.bench.episodes import Crew, EpisodeResult, Task
+from brace.bench.pool import Lost
+from brace.errors import BraceError
+
+READY_S = 600.0
+"""How long a worker may take until its world and planner are there: a large model may have to be loaded.
+The time of an episode counts from then on."""
+_END_S = 10.0
+"""How long a worker may take to close them."""
+_READY: Literal["ready"] = "ready"
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """An error raised on purpose: as text, because not every error survives the way between processes."""
+
+    message: str
+
+
+class Workers:
+    """The pool of this machine: one worker for each share of its cores."""
+
+    def __init__(self, shares: Sequence[Share], timeout_s: float | None = None) -> None:
+        self._shares = shares
+        self._timeout_s = timeout_s
+        self._workers: list[_Worker | None] = [None] * len(shares)
+
+    def free(self) -> bool:
+        """Whether a worker has nothing to do."""
+        return any(worker is None or worker.task is None for worker in self._workers)
+
+    def start(self, task: Task) -> None:
+        """Give an episode to a free worker, and start one if need be."""
+        place = next(
+            number for number, worker in enumerate(self._workers) if worker is None or worker.task is None
+        )
+        worker = self._workers[place]
+        if worker is not None and worker.begin(task, self._timeout_s):
+            return
+        if worker is not None:  # it died of something after its last episode
+            worker.kill()
+        with _uninterrupted(), self._shares[place].for_children():
+            worker = self._workers[place] = _Worker()
+        worker.begin(task, self._timeout_s)
+
+    def wait(self) -> list[tuple[Task, EpisodeResult | Lost]]:
+        """Wait until at least one episode ended or was lost."""
+        ended: list[tuple[Task, EpisodeResult | Lost]] = []
+        while not ended:
+            busy = [(place, worker) for place, worker in enumerate(self._workers) if worker and worker.task]
+            signs = [sign for _, worker in busy for sign in (worker.connection, worker.process.sentinel)]
+            deadlines = [worker.deadline for _, worker in busy if worker.deadline is not None]
+            wait(signs, max(0.0, min(deadlines) - time.monotonic()) if deadlines else None)
+            for place, worker in busy:
+                task, outcome = worker.task, worker.look()
+                if task is not None and outcome is not None:
+                    ended.append((task, outcome))
+                    if isinstance(outcome, Lost):
+                        worker.kill()
+                        self._workers[place] = None
+        return ended
+
+    def close(self, *, at_once: bool) -> None:
+        """End the workers: let them close their worlds and shards, or kill them."""
+        workers = [worker for worker in self._workers if worker is not None]
+        if not at_once:
+            for worker in workers:
+                worker.dismiss()
+            end = time.monotonic() + _END_S
+            for worker in workers:
+                worker.process.join(max(0.0, end - time.monotonic()))
+        for worker in workers:
+            worker.kill()
+        self._workers = [None] * len(self._shares)
+
+
+class _Worker:
+    """One worker process, seen from here."""
+
+    def __init__(self) -> None:
+        # A fresh interpreter: forking one whose planner pools have threads could deadlock.
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        # No daemon: a world may want processes of its own. The worker itself sees to it that it ends.
+        self.process = context.Process(target=work, args=(theirs,))
+        self.process.start()
+        theirs.close()
+        self.task: Task | None = None
+        self.deadline: float | None = None
+        self._timeout_s: float | None = None
+        self._ready = False
+
+    def begin(self, task: Task, timeout_s: float | None) -> bool:
+        """Hand it an episode; False if it is not there any more."""
+        try:
+            self.connection.send(task)
+        except OSError:
+            return False
+        self.task, self._timeout_s, self._ready = task, timeout_s, False
+        self.deadline = None if timeout_s is None else time.monotonic() + READY_S
+        return True
+
+    def look(self) -> EpisodeResult | Lost | None:
+        """What became of its episode; None while it is running."""
+        try:
+            while self.connection.poll():
+                message = self.connection.recv()
+                if message == _READY:
+                    self._ready = True
+                    self.deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
+                elif isinstance(message, _Refused):
+                    raise BraceError(message.message)
+                else:
+                    self.task = self.deadline = None
+                    outcome: EpisodeResult | Lost = message
+                    return outcome
+        except (EOFError, OSError):
+            self.process.join()
+        if not self.process.is_alive():
+            return Lost(f"the worker died ({_way_of(self.process.exitcode)})")
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            if self._ready:
+                return Lost(f"timed out after {self._timeout_s:g} s")
+            return Lost(f"the world and the planner were not ready after {READY_S:g} s")
+        return None
+
+    def dismiss(self) -> None:
+        """Ask it to end."""
+        try:
+            self.connection.send(None)
+        except OSError:
+            return
+
+    def kill(self) -> None:
+        """End it, with what it started itself; harmless when it has ended."""
+        pid = self.process.pid
+        if pid is not None and self.process.is_alive():
+            try:
+                os.killpg(pid, signal.SIGKILL)
+            except ProcessLookupError:  # it is too young to lead a group
+                self.process.kill()
+        self.process.join()
+        self.process.close()
+        self.connection.close()
+
+
+def work(connection: Connection[Any, Any]) -> None:
+    """The life of a worker process: episodes, until it is sent None."""
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    crew = Crew()
+    while (task := connection.recv()) is not None:
+        answer: EpisodeResult | Lost | _Refused
+        try:
+            crew.prepare(task)
+            connection.send(_READY)
+            answer = crew.run(task)
+        except BraceError as error:
+            answer = _Refused(str(error))
+        except Exception as error:  # noqa: BLE001 - what a simulator raises when it is built
+            answer = Lost(f"{type(error).__name__}: {error}")
+        connection.send(answer)
+    crew.close()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would write into a run that someone else may have taken up."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os.killpg(0, signal.SIGKILL)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until a new worker is known here, and does not reach the worker while it is young."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def _way_of(exit_code: int | None) -> str:
+    return f"signal {-exit_code}" if exit_code is not None and exit_code < 0 else f"exit code {exit_code}"
