@@ -232,3 +232,19 @@ def test_what_was_read_before_survives_a_cut(engine: Engine) -> None:
     with pytest.raises(TimeUp):
         read(reader, tokens(320), looks=20)
     assert read(reader, tokens(330)).tokens_cached == 295
+
+
+def test_compacted_to_less_than_its_budget_the_next_calls_read_on(engine: Engine) -> None:
+    reader = PromptReader(engine, reuse=True, compact_to=0.6)
+    readings = [read(reader, tokens(length), 200) for length in range(300, 480, 20)]
+    assert readings[0].kept_last == 120
+    assert {reading.how for reading in readings[1:4]} == {"extended"}
+    assert all(reading.tokens_read <= 30 for reading in readings[1:4])
+    assert "compacted" in [reading.how for reading in readings[4:]]
+    assert all(reading.kept_last <= 200 for reading in readings)
+
+
+def test_a_compaction_never_aims_below_what_may_not_be_cut(engine: Engine) -> None:
+    reader = PromptReader(engine, reuse=True, compact_to=0.01)
+    prompt = tokens(300)
+    assert sum(prompt.floor) <= read(reader, prompt, 100).kept_last <= 100

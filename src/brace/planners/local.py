@@ -50,6 +50,7 @@ class TransformersPlanner:
         reuse: bool = True,
         chat: bool = True,
         path: Literal["auto", "eager", "static"] = "auto",
+        compact_to: float = 1.0,
     ) -> None:
         """Load the model.
 
@@ -57,12 +58,15 @@ class TransformersPlanner:
         `options`; by default the folder's own predictor, else `attention`. `granularity` prunes single tokens
         or whole lines. `constrain` lets the model write nothing but plans of the world it is bound to.
         `reuse` keeps what was read for the next call. `chat` applies the tokenizer's chat template, if any.
-        `path` is the way through the layers: `auto` takes the fast one on a GPU.
+        `path` is the way through the layers: `auto` takes the fast one on a GPU. `compact_to` is the share of
+        its budget that a prompt over it is pruned to: below 1 the next calls read on before they prune again.
         """
         if granularity not in ("token", "segment"):
             raise ConfigError(f"planner option granularity = {granularity!r}: must be token or segment")
         if max_new_tokens < 1:
             raise ConfigError(f"planner option max_new_tokens = {max_new_tokens}: must be 1 or more")
+        if not 0 < compact_to <= 1:
+            raise ConfigError(f"planner option compact_to = {compact_to}: must be above 0 and at most 1")
         from brace.erecap import Engine  # noqa: PLC0415 - an extra
         from brace.planners.plan_writing import PlanWriter  # noqa: PLC0415 - needs it, too
         from brace.planners.prompt_reading import PromptReader  # noqa: PLC0415 - needs it, too
@@ -70,7 +74,7 @@ class TransformersPlanner:
         self.name = f"transformers:{Path(model).name}"
         decoder, self._hf_tokenizer = _load(model, dtype, device)
         self._engine = Engine(decoder, _scorer(scorer, model), path)
-        self._reader = PromptReader(self._engine, reuse=reuse)
+        self._reader = PromptReader(self._engine, reuse=reuse, compact_to=compact_to)
         self._encoder = PromptEncoder(self._hf_tokenizer, chat)
         self._tokenizer = HfTokenizer(self._hf_tokenizer, name=self.name)
         self._end_tokens = _end_tokens(decoder, self._hf_tokenizer)
@@ -159,6 +163,7 @@ class EmbeddedPlanner(TransformersPlanner):
         constrain: bool = True,
         reuse: bool = True,
         path: Literal["auto", "eager", "static"] = "auto",
+        compact_to: float = 1.0,
     ) -> None:
         """Load it; the options are those of `transformers`."""
         missing = [
@@ -173,7 +178,7 @@ class EmbeddedPlanner(TransformersPlanner):
             )
         super().__init__(
             str(EMBEDDED), scorer, granularity, max_new_tokens, dtype, device, constrain, reuse,
-            chat=False, path=path,
+            chat=False, path=path, compact_to=compact_to,
         )  # fmt: skip
         self.name = "embedded"
 

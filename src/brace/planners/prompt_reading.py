@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from brace.erecap import AnyContext, Backbone, Engine, Reading, Session
+from brace.erecap.schedule import protected
 from brace.erecap.session import common_prefix
+from brace.errors import ConfigError
 from brace.planners.base import Limits
 from brace.planners.prompt_tokens import PromptTokens
 
@@ -30,9 +32,10 @@ class TimeUp(Exception):  # noqa: N818 - no error: it ends a reading nobody wait
 class PromptReader:
     """One engine and at most one prompt's caches."""
 
-    def __init__(self, engine: Engine, *, reuse: bool) -> None:
-        """`reuse` keeps the caches for the next call."""
-        self._engine, self._reuse = engine, reuse
+    def __init__(self, engine: Engine, *, reuse: bool, compact_to: float = 1.0) -> None:
+        """`reuse` keeps the caches for the next call; a prompt over its budget is then pruned to this share
+        of it, so that the next calls need only read on."""
+        self._engine, self._reuse, self._compact_to = engine, reuse, compact_to
         self._session: Session | None = None
         self._budget: int | None = None
         """What the session prunes to; None while everything fits."""
@@ -43,7 +46,9 @@ class PromptReader:
     @property
     def context(self) -> AnyContext:
         """What was read last, to write from."""
-        return self._open().context
+        if self._session is None:
+            raise ConfigError("nothing has been read yet")
+        return self._session.context
 
     def read(self, prompt: PromptTokens, budget: int | None, limits: Limits, *, whole_lines: bool) -> Reading:
         """Read the prompt; at most `budget` tokens of it stay in the last layer. TimeUp if cut short."""
@@ -89,7 +94,7 @@ class PromptReader:
         return [start + (len(ids) - start) * piece // pieces for piece in range(1, pieces + 1)]
 
     def _read_to(self, end: int, prompt: PromptTokens, segments: list[int] | None) -> Reading:
-        session = self._open()
+        session = self._open(prompt)
         try:
             reading = session.read(
                 prompt.ids[:end],
@@ -104,10 +109,19 @@ class PromptReader:
         self._held = prompt.ids[:end]
         return reading
 
-    def _open(self) -> Session:
+    def _open(self, prompt: PromptTokens) -> Session:
         if self._session is None:
-            self._session = Session(self._engine, self._budget, least_shared=0.0)
+            self._session = Session(
+                self._engine, self._budget, compact_to=self._target(prompt), least_shared=0.0
+            )
         return self._session
+
+    def _target(self, prompt: PromptTokens) -> int | None:
+        """What a compaction leaves: never less than what may not be cut."""
+        if self._budget is None:
+            return None
+        fixed = protected(len(prompt.ids), sum(prompt.floor))
+        return min(self._budget, max(int(self._compact_to * self._budget), fixed))
 
     def _drop(self) -> None:
         self._session, self._held = None, []
