@@ -157,7 +157,14 @@ def test_other_worlds_and_few_seeds_are_warned_of(tmp_path: Path) -> None:
     b = run_of(tmp_path / "b", call(), end(world="v"), seeds=(7,))
     table = compare_table(a, b)
     assert "the worlds differ (A: w, B: v)" in said(table)
-    assert "only 1 shared seeds" in said(table)
+    assert "fewer than 6 shared seeds (1)" in said(table)
+
+
+def test_a_handful_of_seeds_proves_nothing(tmp_path: Path) -> None:
+    runs = [suite(tmp_path / name, seeds=range(5), slower=slower) for name, slower in (("a", 0), ("b", 90))]
+    found = rows(compare_table(*runs))
+    assert found["latency P50"][-1] == "too few seeds to tell"
+    assert found["success"][-1] == "no difference shown"
 
 
 def test_runs_without_calls_or_ends_are_compared_as_far_as_they_go(tmp_path: Path) -> None:

@@ -66,11 +66,11 @@ def summarise(run: Run) -> Summary:
     kinds = latency_kinds(run)
     figures: dict[str, Estimate] = {
         "episodes": count(episodes.height, "episodes"),
-        "success": _success(run.episodes),
+        "success": success_rate(run),
         "calls": count(calls.height, "calls"),
         "calls_per_episode": mean(episodes["calls"], "calls", "episodes"),
         **_latencies("latency", calls.filter(EXECUTED), kinds, _EXECUTED),
-        "miss_rate": _misses(calls),
+        "miss_rate": miss_rate(run),
         **_tokens(calls),
         "churn": rate(int(calls["changed"].sum()), calls.height, "calls"),
         "changes_per_episode": mean(episodes["changes"], "changes", "episodes"),
@@ -83,7 +83,7 @@ def summarise(run: Run) -> Summary:
         "cached": rate(calls.filter(CACHED).height, calls.height, "calls"),
         **_latencies("cached", calls.filter(CACHED), kinds, "calls served from a store"),
     }
-    return Summary(figures, ", ".join(kinds) or NONE, tuple(_remarks(run)))
+    return Summary(figures, ", ".join(kinds) or NONE, tuple(caveats(run)))
 
 
 def latency_kinds(run: Run) -> list[str]:
@@ -158,8 +158,9 @@ def per_episode(run: Run) -> pl.DataFrame:
     )
 
 
-def _success(episodes: pl.DataFrame) -> Estimate:
-    judged = episodes["success"].drop_nulls()
+def success_rate(run: Run) -> Estimate:
+    """Successes over the episodes that were judged."""
+    judged = run.episodes["success"].drop_nulls()
     return rate(int(judged.sum()), len(judged), "episodes judged")
 
 
@@ -173,8 +174,9 @@ def _latencies(name: str, calls: pl.DataFrame, kinds: list[str], of: str) -> dic
     return figures
 
 
-def _misses(calls: pl.DataFrame) -> Estimate:
-    bound = calls.filter(pl.col("slo_ms").is_not_null())
+def miss_rate(run: Run) -> Estimate:
+    """Misses over the calls that had an SLO."""
+    bound = run.calls.filter(pl.col("slo_ms").is_not_null())
     return rate(bound.filter(MISSED).height, bound.height, "calls with an SLO")
 
 
@@ -214,7 +216,8 @@ def _shares(
     return {f"{name}.{value}": rate(counts.get(value, 0), n, denominator) for value in names}
 
 
-def _remarks(run: Run) -> Iterator[str]:
+def caveats(run: Run) -> Iterator[str]:
+    """What a reader of the run's figures must know."""
     calls = run.calls
     if unbound := calls["slo_ms"].null_count():
         yield f"{unbound} of {calls.height} calls had no SLO: the miss rate leaves them out"

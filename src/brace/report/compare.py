@@ -9,7 +9,7 @@ from typing import Any
 from brace.ledger.differences import differences, over_seeds, same_latency, shared_seeds
 from brace.ledger.intervals import Estimate
 from brace.ledger.metrics import latency_kinds, summarise
-from brace.ledger.paired import FEWEST, verdict
+from brace.ledger.paired import FEWEST, no_difference, verdict
 from brace.ledger.reader import Run
 from brace.report.provenance import configured, distinct, ranges
 from brace.report.rows import Column, Row, Table
@@ -68,7 +68,11 @@ def compare_table(a: Run, b: Run) -> Table:
 
 
 def _said(difference: Estimate | None) -> str:
-    return "not compared" if difference is None or difference.value is None else verdict(difference)
+    if difference is None or difference.value is None:
+        return "not compared"
+    if difference.n < FEWEST and not no_difference(difference):
+        return "too few seeds to tell"
+    return verdict(difference)
 
 
 def _in_order(figures: list[dict[str, Estimate]]) -> list[str]:
@@ -125,7 +129,7 @@ def _warnings(a: Run, b: Run, seeds: list[int]) -> Iterator[str]:
     elif not seeds:
         yield "no finished episode with a seed: nothing can be paired, so nothing is compared"
     if seeds and len(seeds) < FEWEST:
-        yield f"only {len(seeds)} shared seeds: intervals from fewer than {FEWEST} are too narrow to go by"
+        yield f"fewer than {FEWEST} shared seeds ({len(seeds)}): their intervals are too narrow to go by"
     if not same_latency(a, b):
         kinds = [", ".join(latency_kinds(run)) for run in (a, b)]
         yield (

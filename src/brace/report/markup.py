@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from html import escape
 
 from brace.ledger.intervals import NONE, Estimate
-from brace.report.rows import Cell, Column, Table, clean, parts, printed, text
+from brace.report.rows import Cell, Column, Row, Table, clean, parts, printed, text
+
+Classify = Callable[[str], str]
+"""From words to the classes by which a filter finds what stands for them."""
+
+
+def unclassed(_: str) -> str:
+    """For a page without filters."""
+    return ""
 
 
 def said(words: str) -> str:
@@ -14,21 +22,28 @@ def said(words: str) -> str:
     return escape("\n".join(map(clean, words.expandtabs(4).splitlines())))
 
 
-def table(content: Table, *, caption: str = "") -> str:
-    """A table in a box of its own that scrolls when the screen is narrower."""
+def table(content: Table, *, caption: str = "", classify: Classify = unclassed) -> str:
+    """A table in a box of its own that scrolls when the screen is narrower.
+
+    A row is classed by the words in its cells and by its group, a column by its heading.
+    """
+    styles = [_class(column, classify) for column in content.columns]
     head = "".join(
-        f'<th scope="col"{_class(column)}>{said(column.header)}</th>' for column in content.columns
+        f'<th scope="col"{style}>{said(column.header)}</th>'
+        for style, column in zip(styles, content.columns, strict=True)
     )
     bodies = []
     for group, rows in content.groups():
         lines = []
         if group:
             span = len(content.columns)
-            lines.append(f'<tr class="group"><th scope="rowgroup" colspan="{span}">{said(group)}</th></tr>')
+            heading = f'<th scope="rowgroup" colspan="{span}">{said(group)}</th>'
+            lines.append(f"<tr{attribute('group', classify(group))}>{heading}</tr>")
         for row in rows:
-            first, *rest = zip(row.cells, content.columns, strict=True)
-            cells = "".join(f"<td{_class(column)}>{_cell(cell, column)}</td>" for cell, column in rest)
-            lines.append(f'<tr><th scope="row"{_class(first[1])}>{_cell(*first)}</th>{cells}</tr>')
+            first, *rest = zip(row.cells, content.columns, styles, strict=True)
+            cells = "".join(f"<td{style}>{_cell(cell, column)}</td>" for cell, column, style in rest)
+            named = f'<th scope="row"{first[2]}>{_cell(*first[:2])}</th>'
+            lines.append(f"<tr{attribute(*_classes(row, classify))}>{named}{cells}</tr>")
         bodies.append(f"<tbody>{''.join(lines)}</tbody>")
     shown = (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{said(caption or content.title)}">'
@@ -42,10 +57,18 @@ def remarks(lines: Iterable[str]) -> str:
     return "".join(f'<p class="small">{said(line)}</p>' for line in lines)
 
 
-def figure(drawing: str, caption: str, lines: Iterable[str], command: str, *, wide: bool = False) -> str:
+def attribute(*classes: str) -> str:
+    """The class attribute, if there is any class."""
+    named = " ".join(name for name in classes if name)
+    return f' class="{named}"' if named else ""
+
+
+def figure(
+    drawing: str, caption: str, lines: Iterable[str], command: str, *, wide: bool = False, classes: str = ""
+) -> str:
     """A drawing with its caption, what must be known of it, and the command that makes it."""
     return (
-        f"<figure{' class=wide' if wide else ''}><figcaption>{said(caption)}</figcaption>"
+        f"<figure{attribute('wide' if wide else '', classes)}><figcaption>{said(caption)}</figcaption>"
         f'<div class="scroll" tabindex="0" role="region" aria-label="{said(caption)}">{drawing}</div>'
         f'{remarks(lines)}<p class="small">made by <code>{said(command)}</code></p></figure>'
     )
@@ -67,14 +90,20 @@ def section(anchor: str, title: str, *content: str) -> str:
     return f'<section id="{anchor}"><h2>{said(title)}</h2>{"".join(content)}</section>'
 
 
-def folded(title: str, *content: str) -> str:
+def folded(title: str, *content: str, classes: str = "", unfolded: bool = False) -> str:
     """What only some readers want."""
-    return f"<details><summary>{said(title)}</summary>{''.join(content)}</details>"
+    opening = f"<details{' open' if unfolded else ''}{attribute(classes)}>"
+    return f"{opening}<summary>{said(title)}</summary>{''.join(content)}</details>"
 
 
-def _class(column: Column) -> str:
+def _class(column: Column, classify: Classify) -> str:
     names = [name for name, wanted in (("right", column.right), ("code", column.code)) if wanted]
-    return f' class="{" ".join(names)}"' if names else ""
+    return attribute(*names, classify(column.header))
+
+
+def _classes(row: Row, classify: Classify) -> list[str]:
+    words = [row.group, *(cell for cell in row.cells if isinstance(cell, str))]
+    return list(dict.fromkeys(classify(word) for word in words))
 
 
 def _cell(cell: Cell, column: Column) -> str:

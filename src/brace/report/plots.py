@@ -104,8 +104,10 @@ def latency_cdf(axes: Axes, runs: Mapping[str, Run], most: int = MOST_POINTS) ->
         handles += axes.step(
             np.insert(x, 0, x[0]), np.insert(y, 0, 0.0), where="post", linewidth=1.8,
             color=style.colour(one.position), linestyle=style.dashes(one.position),
+            gid=style.series_mark(one.position),
         )  # fmt: skip
-    style.key(axes, handles, [f"{one.name}, n = {len(one.calls)}" for one in drawn])
+    names = [f"{one.name}, n = {len(one.calls)}" for one in drawn]
+    style.key(axes, handles, names, [one.position for one in drawn])
     beyond = _slos(axes, runs, drawn, upright=True)
     _scale(axes, True, drawn, runs)
     axes.set_ylabel("calls done, %")
@@ -131,20 +133,21 @@ def phase_stack(axes: Axes, runs: Mapping[str, Run]) -> list[str]:
     slivers = [name for name in names if name not in large]
     keyed = {}
     for y, (one, of_run, total) in enumerate(zip(drawn, means, totals, strict=True)):
-        left = 0.0
+        left, mark = 0.0, style.series_mark(one.position)
         for name in (*large, ""):
             ms = of_run.get(name, 0.0) if name else total - left
             shade = _PHASES.get(name, _REST)
-            axes.barh(y, ms, left=left, height=0.46, color=shade)
+            axes.barh(y, ms, left=left, height=0.46, color=shade, gid=mark)
             words = f"{name.rpartition('.')[2] or _OTHERS} {number(ms)}"
             if ms > _LETTER * widest * len(words):
                 ink = "black" if shade in _LIGHT else "white"
-                axes.text(left + ms / 2, y, words, ha="center", va="center", color=ink)
+                axes.text(left + ms / 2, y, words, ha="center", va="center", color=ink, gid=mark)
             elif ms > 0.001 * widest:
                 keyed[name or _OTHERS] = shade
             left += ms
-        axes.text(0, y - 0.28, one.name, va="bottom")
-        axes.text(left + 0.015 * widest, y, f"{number(total)} ms" if total else "no phases", va="center")
+        axes.text(0, y - 0.28, one.name, va="bottom", gid=mark)
+        words = f"{number(total)} ms" if total else "no phases"
+        axes.text(left + 0.015 * widest, y, words, va="center", gid=mark)
     axes.set_yticks([])
     axes.set_ylim(len(drawn) - 0.65, -0.65)
     axes.set_xlim(0, 1.16 * widest)
@@ -171,14 +174,17 @@ def tokens_scatter(axes: Axes, runs: Mapping[str, Run], most: int = MOST_POINTS)
     share = _share(drawn, most)
     for one in drawn:
         chosen = one.calls[thin(one.calls["latency_ms"].to_numpy(), share)].with_columns(missed=MISSED)
-        shade = style.colour(one.position)
+        shade, mark = style.colour(one.position), style.series_mark(one.position)
         cut = chosen.filter(pl.col("tokens_in") != pl.col("tokens_after"))
-        axes.plot(cut["tokens_in"], cut["latency_ms"], "o", ms=2.6, mec="none", color=shade, alpha=0.35)
+        axes.plot(
+            cut["tokens_in"], cut["latency_ms"], "o", ms=2.6, mec="none", color=shade, alpha=0.35, gid=mark
+        )
         for missed, marker, size in ((False, "o", 4.0), (True, "x", 6.0)):
             part = chosen.filter(pl.col("missed") == missed)
             axes.plot(
                 part["tokens_after"], part["latency_ms"], marker, ms=size, color=shade,
                 mec=shade if missed else "none", mew=1.6, alpha=1.0 if missed else 0.75,
+                gid=mark,
             )  # fmt: skip
     beyond = _slos(axes, runs, drawn, upright=False)
     _scale(axes, False, drawn, runs)
@@ -186,7 +192,8 @@ def tokens_scatter(axes: Axes, runs: Mapping[str, Run], most: int = MOST_POINTS)
     axes.set_xlim(left=0)
     handles = [Line2D([], [], marker="o", ls="", ms=5, color=style.colour(one.position)) for one in drawn]
     handles.append(Line2D([], [], marker="x", ls="", ms=6, mew=1.6, color=style.INK))
-    style.key(axes, handles, [*(one.name for one in drawn), "missed its SLO"])
+    names = [*(one.name for one in drawn), "missed its SLO"]
+    style.key(axes, handles, names, [one.position for one in drawn])
     style.grid(axes, "y")
     return [*beyond, *_thinned(drawn, share)]
 

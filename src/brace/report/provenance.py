@@ -26,6 +26,24 @@ def runs_table(runs: Mapping[str, Run]) -> Table:
     )
 
 
+def same_table(runs: Mapping[str, Run]) -> Table:
+    """What all runs have in common, a row a fact."""
+    shared = {name: told.pop() for name, told in _told(runs).items() if len(told) == 1}
+    rows = tuple(Row((name, value or NONE)) for name, value in shared.items())
+    return Table("The same in all runs", (Column(""), Column("all runs")), rows)
+
+
+def different_table(runs: Mapping[str, Run]) -> Table:
+    """What differs between runs, a row a run: many runs have no room beside each other."""
+    names = [name for name, told in _told(runs).items() if len(told) > 1]
+    told = {label: _facts(run) for label, run in runs.items()}
+    return Table(
+        "What differs between the runs",
+        (Column("run"), *map(Column, names)),
+        tuple(Row((label, *(facts[name] or NONE for name in names))) for label, facts in told.items()),
+    )
+
+
 def headline(run: Run) -> str:
     """The same in one line."""
     facts = _facts(run)
@@ -45,6 +63,12 @@ def ranges(numbers: tuple[int, ...]) -> str:
     breaks = [index + 1 for index, (a, b) in enumerate(pairwise(ordered)) if b - a > 1]
     spans = [ordered[a:b] for a, b in pairwise([0, *breaks, len(ordered)]) if ordered]
     return ", ".join(f"{span[0]}–{span[-1]}" if len(span) > 1 else str(span[0]) for span in spans)
+
+
+def _told(runs: Mapping[str, Run]) -> dict[str, set[str]]:
+    """The different values of each fact."""
+    every = [_facts(run) for run in runs.values()]
+    return {name: {facts[name] for facts in every} for name in every[0]}
 
 
 def _facts(run: Run) -> dict[str, str]:

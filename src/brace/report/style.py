@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
@@ -13,6 +13,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from brace.report.rows import clean
 
@@ -71,12 +72,26 @@ def fit_in_line(names: Iterable[str]) -> bool:
     return all(len(name) <= _FEW for name in names)
 
 
-def key(axes: Axes, handles: Sequence[Line2D], names: Sequence[str]) -> None:
-    """What the marks mean, above the axes: beside each other if short, else beneath each other."""
-    axes.legend(
+def series_mark(position: int) -> str:
+    """What marks all that is drawn of the run at this position, so that a page can hide it (see `svg`)."""
+    return f"series-{position}"
+
+
+def key(
+    axes: Axes, handles: Sequence[Line2D | Patch], names: Sequence[str], positions: Sequence[int] = ()
+) -> None:
+    """What the marks mean, above the axes: beside each other if short, else beneath each other.
+
+    The first entries stand for the runs at `positions`.
+    """
+    legend = axes.legend(
         handles, names, loc="lower left", bbox_to_anchor=(0, 1.0), borderpad=0, handlelength=1.2,
         ncols=min(3, len(names)) if fit_in_line(names) else 1, columnspacing=1.2, handletextpad=0.5,
     )  # fmt: skip
+    for position, handle, words in zip(positions, legend.legend_handles, legend.get_texts(), strict=False):
+        words.set_gid(series_mark(position))
+        if handle is not None:
+            handle.set_gid(series_mark(position))
 
 
 def nothing(axes: Axes, why: str) -> None:
@@ -111,8 +126,11 @@ def _middle_out(name: str) -> str:
     return name if len(name) <= _LONGEST else f"{name[:half]}…{name[-half:]}"
 
 
-def svg(figure: Figure, name: str, description: str) -> str:
-    """The figure as an `<svg>` to be put into a page. `name` keeps its ids apart from other figures'."""
+def svg(figure: Figure, name: str, description: str, classes: Mapping[str, str] | None = None) -> str:
+    """The figure as an `<svg>` to be put into a page. `name` keeps its ids apart from other figures'.
+
+    `classes` are those of what was drawn with a mark (`series_mark`) as its gid.
+    """
     target = io.StringIO()
     with mpl.rc_context({**STYLE, "svg.hashsalt": name}), warnings.catch_warnings():
         # The reader's browser has the glyphs that the measuring font may lack.
@@ -123,7 +141,7 @@ def svg(figure: Figure, name: str, description: str) -> str:
         root.remove(metadata)
     referenced = set(_REFERENCE.findall(ElementTree.tostring(root, encoding="unicode")))
     for element in root.iter():
-        _embed(element, referenced)
+        _embed(element, referenced, classes or {})
     for element in root.iter("g"):
         _share_style(element)
     for fixed in ("width", "height"):
@@ -132,10 +150,12 @@ def svg(figure: Figure, name: str, description: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _embed(element: ElementTree.Element, referenced: set[str]) -> None:
+def _embed(element: ElementTree.Element, referenced: set[str], classes: Mapping[str, str]) -> None:
     """Without namespaces, unused ids and needless digits, in the colours and the face of the page."""
     element.tag = element.tag.rpartition("}")[2]
     attributes = {name.rpartition("}")[2]: value for name, value in element.attrib.items()}
+    if names := classes.get(attributes.get("id", "")):
+        attributes["class"] = names
     if attributes.get("id") not in referenced:
         attributes.pop("id", None)
     for name in ("d", "x", "y", "transform"):
