@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from brace.bench.columns import Shown, cell_of, column_of
@@ -15,6 +15,8 @@ from brace.ledger.paired import paired_difference, verdict
 from brace.ledger.reader import Run, load_run
 from brace.report.rows import Cell, Column, Row, Table
 from brace.report.tables import phase_table, suppressed_table
+
+_PAPER = "· paper"
 
 
 def finished_runs(suite: Suite, folder: Path) -> dict[str, Run]:
@@ -51,48 +53,48 @@ def suite_tables(suite: Suite, runs: Mapping[str, Run]) -> list[Table]:
 
 def _main(suite: Suite, runs: Mapping[str, Run]) -> Table:
     shown = [variant for variant in suite.variants if variant.slug in runs]
-    group_axis, *axes = _axes(suite.variants)
-    reported = {name for variant in shown for name in suite.reported(variant)}
-    columns = [Column(axis) for axis in axes or [group_axis]]
-    columns.append(Column("n", right=True))
-    for name in suite.columns:
-        columns.append(column_of(name))
-        if name in reported:
-            columns.append(Column("paper", right=True))
+    group_axis, *others = _axes(suite.variants)
+    axes = others or [group_axis]
+    columns = [*map(Column, axes), Column("n", right=True), *map(column_of, suite.columns)]
     if suite.baseline:
-        columns += [Column("success to baseline, points", right=True), Column("")]
+        columns += [Column("success to baseline", right=True), Column("")]
     rows = []
     for variant in shown:
-        labels = [variant.labels[axis] for axis in axes or [group_axis]]
-        group = variant.labels[group_axis] if axes else ""
-        cells = [*labels, runs[variant.slug].episodes.height, *_figures(suite, variant, runs, reported)]
+        group = variant.labels[group_axis] if others else ""
+        cells: list[Cell] = [variant.labels[axis] for axis in axes]
+        cells += [runs[variant.slug].episodes.height, *_figures(suite, variant, runs)]
         if suite.baseline:
             cells += _compared(suite, variant, runs)
         rows.append(Row(tuple(cells), group))
+        if reported := suite.reported(variant):
+            told: list[Cell] = [
+                _PAPER,
+                *[""] * len(axes),
+                *(reported.get(name, "") for name in suite.columns),
+            ]
+            rows.append(Row((*told, *[""] * (len(columns) - len(told))), group))
+    partial = missing(suite, runs)
+    return Table(
+        suite.title, tuple(columns), tuple(rows), tuple(_legend(suite, runs)), (partial,) if partial else ()
+    )
+
+
+def _legend(suite: Suite, runs: Mapping[str, Run]) -> Iterator[str]:
     kinds = sorted({kind for run in runs.values() for kind in run.calls["kind"].unique()})
-    legend = [
-        "[ ]: 95 % interval (Wilson for rates, bootstrap for the rest); n: episodes.",
-        f"Latencies are {', '.join(kinds) or 'none'}.",
-    ]
+    yield "[ ]: 95 % interval (Wilson for rates, bootstrap for the rest); n: episodes."
+    yield f"Latencies are {', '.join(kinds) or 'none: no call was made'}."
     if suite.baseline:
         wanted = ", ".join(suite.baseline.values())
-        legend.append(f"Baseline: {wanted}; differences are paired over the same seeds.")
-    if reported:
-        legend.append("paper: its own worlds, planners and machines.")
-    partial = missing(suite, runs)
-    return Table(suite.title, tuple(columns), tuple(rows), tuple(legend), (partial,) if partial else ())
+        yield f"Baseline: {wanted}. Differences in success, in points, are paired over the same seeds."
+    if any(suite.reported(variant) for variant in suite.variants):
+        yield f"“{_PAPER}”: the row above in the paper, with its own worlds, planners and machines."
 
 
-def _figures(suite: Suite, variant: Variant, runs: Mapping[str, Run], reported: set[str]) -> list[Cell]:
+def _figures(suite: Suite, variant: Variant, runs: Mapping[str, Run]) -> list[Cell]:
     other = suite.baseline_of(variant)
     baseline = runs.get(other.slug) if other is not None else None
-    of_run, of_paper = Shown.of(runs[variant.slug], baseline), suite.reported(variant)
-    cells: list[Cell] = []
-    for name in suite.columns:
-        cells.append(cell_of(name, of_run))
-        if name in reported:
-            cells.append(of_paper.get(name))
-    return cells
+    shown = Shown.of(runs[variant.slug], baseline)
+    return [cell_of(name, shown) for name in suite.columns]
 
 
 def _compared(suite: Suite, variant: Variant, runs: Mapping[str, Run]) -> list[Cell]:

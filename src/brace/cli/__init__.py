@@ -7,7 +7,7 @@ import sys
 import typer
 from rich.console import Console
 
-from brace.cli import audit, compare, demo, erecap, export, planner, replay, report, run, sweep, worlds
+from brace.cli import audit, bench, compare, demo, erecap, export, planner, replay, report, run, sweep, worlds
 from brace.errors import BraceError
 
 app = typer.Typer(
@@ -17,7 +17,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for module in (run, sweep, report, compare, audit, replay, export, worlds, planner, erecap, demo):
+for module in (run, sweep, bench, report, compare, audit, replay, export, worlds, planner, erecap, demo):
     module.add_to(app)
 
 

@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from brace.bench.runner import Task, prepare_run
+from brace.bench.episodes import Task
+from brace.bench.runner import prepare_run
 from brace.bench.suite import Form, Suite, builtin_suites, load_suite
 from brace.bench.suite_table import finished_runs, missing, suite_tables
 from brace.cli.live import run_with_progress
