@@ -1,0 +1,197 @@
+"""Suites: they load in every form, say what they mean, run, and report what is missing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from brace.bench.columns import column_of
+from brace.bench.suite import builtin_suites, load_suite, make_suite
+from brace.bench.suite_table import finished_runs, missing, suite_tables
+from brace.cli import app
+from brace.errors import ConfigError, LedgerError, UnknownNameError
+from brace.registry import worlds
+
+SUITES = list(builtin_suites())
+each_suite = pytest.mark.parametrize("name", SUITES)
+SMALL: dict[str, Any] = {
+    "name": "small",
+    "title": "Small",
+    "set": {"world": "proxy-v2", "planner": "proxy-symbolic", "episodes": 3, "loop.clock": "modelled",
+            "loop.model": {"fixed_ms": 5, "per_token_ms": 0}, "modes.full.slo_ms": 50},
+    "axes": {"window": {"none": {}, "wide": {"controller.cooldown": 8}}},
+    "columns": ["success", "latency_p95", "miss_rate", "calls_per_episode", "bounds"],
+    "baseline": {"window": "none"},
+    "paper": [{"window": "wide", "success": 12.5}],
+    "quick": {"episodes": 2},
+}  # fmt: skip
+
+
+def test_the_paper_s_comparisons_are_there() -> None:
+    wanted = {"snapshot", "variants", "budget-match", "harder", "growth", "stability", "triggers", "phases"}
+    assert wanted <= set(SUITES)
+
+
+@each_suite
+def test_every_form_is_a_part_of_the_full_one(name: str) -> None:
+    full = {tuple(variant.labels.items()) for variant in load_suite(name).variants}
+    for form in ("quick", "smoke"):
+        part = load_suite(name, form).variants  # type: ignore[arg-type]
+        assert part
+        assert {tuple(variant.labels.items()) for variant in part} <= full
+        assert sum(variant.config.episodes for variant in part) < sum(
+            variant.config.episodes for variant in load_suite(name).variants
+        )
+
+
+@each_suite
+def test_every_row_of_the_paper_stands_beside_one_of_ours(name: str) -> None:
+    suite = load_suite(name)
+    shown = [suite.reported(variant) for variant in suite.variants]
+    for row in suite.paper:
+        figures = {key: value for key, value in row.items() if key in suite.columns}
+        assert figures, f"{row} reports nothing"
+        assert any(figures.items() <= reported.items() for reported in shown), f"{row} is of no run"
+
+
+@each_suite
+def test_every_row_has_a_baseline_or_is_one(name: str) -> None:
+    suite = load_suite(name)
+    for variant in suite.variants:
+        other = suite.baseline_of(variant)
+        is_one = all(variant.labels[axis] == label for axis, label in suite.baseline.items())
+        assert is_one == (other is None)
+        if other is not None:
+            assert other.config.seeds == variant.config.seeds
+            assert other.config.world == variant.config.world
+
+
+def test_the_slo_of_a_world_is_a_fixed_multiple_of_its_period() -> None:
+    periods = {"babyai-v1": 2, "handover-v1": 20, "drones-v1": 10}
+    for name in ("snapshot", "variants", "harder", "triggers", "phases", "growth"):
+        for variant in load_suite(name).variants:
+            world = variant.config.world.name
+            period = worlds.get(world).dt
+            for mode in variant.config.modes.values():
+                assert mode.slo_ms == pytest.approx(1e3 * periods[world] * period)
+
+
+def test_no_brace_is_what_the_design_says() -> None:
+    for variant in load_suite("variants").variants:
+        if variant.labels["method"] == "No BRACE":
+            config = variant.config
+            assert (config.controller.cooldown, config.controller.commit) == (0, 0)
+            assert config.controller.overrides == ()
+            assert not config.loop.enforce_deadline
+            assert config.budget.mode == "full"
+            assert config.modes["full"].tokens is None
+            assert config.modes["full"].compress.name == "none"
+
+
+def test_every_column_of_every_suite_has_a_heading() -> None:
+    for name in SUITES:
+        for column in load_suite(name).columns:
+            assert column_of(column).header
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"colums": []}, r"unknown key 'colums'.*columns"),
+        ({"columns": ["succes"]}, r"succes.*success"),
+        ({"baseline": {"windw": "none"}}, r"windw.*window"),
+        ({"paper": [{"window": "wide", "miss_rat": 1}]}, r"miss_rat.*miss_rate"),
+        ({"axes": {"method": ["No BRACES"]}}, r"No BRACES.*No BRACE"),
+        ({"axes": {"metod": ["No BRACE"]}}, r"metod.*method"),
+        ({"axes": {}}, "two runs|no runs|baseline"),
+        ({"quick": {"only": {"window": ["wid"]}}}, r"wid.*wide"),
+        ({"audit": "phase"}, r"phase.*phases"),
+    ],
+)
+def test_mistakes_are_answered_with_what_was_meant(change: dict[str, Any], says: str) -> None:
+    with pytest.raises((ConfigError, UnknownNameError), match=says):
+        make_suite(SMALL | change, "quick", {})
+
+
+def test_an_unknown_suite_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match=r"snapshoot.*snapshot"):
+        load_suite("snapshoot")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.yaml"
+    path.write_text(yaml.safe_dump(SMALL), encoding="utf-8")
+    return path
+
+
+def brace(*arguments: object) -> str:
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.output
+
+
+def test_a_suite_runs_prints_and_writes(small: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    said = brace("bench", small, "--out", out)
+    assert "baseline" in said
+    assert "· paper" in said
+    assert "12.5" in said
+    assert "no difference shown" in said or "less" in said
+    assert "held" in said
+    assert "partial" not in said
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "Small" in page
+    assert "brace bench small" in page
+    assert (out / "table.csv").read_text(encoding="utf-8").startswith("window,n,")
+    for shape, sign in (("markdown", "| window |"), ("latex", r"\toprule"), ("csv", "window,n,")):
+        assert sign in brace("bench", small, "--out", out, "--only-report", "--format", shape)
+
+
+def test_a_run_that_is_there_is_not_overwritten_and_can_be_resumed(small: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    brace("bench", small, "--quick", "--out", out)
+    with pytest.raises(LedgerError, match="--resume"):
+        brace("bench", small, "--quick", "--out", out)
+    assert "page:" in brace("bench", small, "--quick", "--out", out, "--resume")
+
+
+def test_partial_results_are_reported_as_partial(small: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    brace("bench", small, "--quick", "--out", out)
+    suite = load_suite(str(small))
+    runs = finished_runs(suite, out)
+    assert missing(suite, runs) == "partial: 2 of 6 episodes are not finished"
+    assert suite_tables(suite, runs)[0].notes == (missing(suite, runs),)
+    assert "partial: 2 of 6" in brace("bench", small, "--out", out, "--only-report")
+
+
+def test_without_a_finished_episode_there_is_nothing_to_report(small: Path, tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="no finished episode"):
+        brace("bench", small, "--out", tmp_path / "nothing", "--only-report")
+
+
+def test_the_list_names_them_all() -> None:
+    said = brace("bench", "list")
+    assert all(name in said for name in SUITES)
+
+
+@each_suite
+def test_its_smoke_runs_with_real_worlds_and_planners(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    said = brace("bench", name, "--smoke", "--out", out)
+    suite = load_suite(name, "smoke")
+    runs = finished_runs(suite, out)
+    assert len(runs) == len(suite.variants)
+    assert missing(suite, runs) == ""
+    assert not any(error for run in runs.values() for error in run.episodes["error"])
+    assert "page:" in said
+    for variant in suite.variants:
+        manifest = json.loads((out / variant.slug / "manifest.json").read_text(encoding="utf-8"))
+        assert manifest["config"]["seed"] == 930_001
