@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from page_kit import Outline
 from report_kit import call, end, phases, run_of, typical
 
 from brace.errors import BraceError
@@ -17,36 +17,6 @@ from brace.ledger.metrics import summarise
 from brace.ledger.reader import Run, load_run
 from brace.report.page import write_page
 from brace.report.rows import parts
-
-VOID = {"meta", "br", "hr", "img", "input", "link", "wbr"}
-
-
-class Outline(HTMLParser):
-    """The tags, ids and visible text of a page; fails on a tag that closes nothing."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: Counter[str] = Counter()
-        self.attributes: list[tuple[str, str]] = []
-        self.text = ""
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_startendtag(tag, attrs)
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags[tag] += 1
-        self.attributes += [(name, value or "") for name, value in attrs]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 def page(runs: dict[str, Run], target: Path, title: str = "A title") -> str:

@@ -9,7 +9,6 @@ from importlib import resources
 from pathlib import Path
 
 import polars as pl
-from matplotlib.axes import Axes
 
 from brace.errors import BraceError
 from brace.ledger.metrics import caveats
@@ -18,7 +17,6 @@ from brace.report import markup, plots, style, timeline
 from brace.report.markup import Classify, unclassed
 from brace.report.tables import remarks
 
-Draw = Callable[[Axes, Mapping[str, Run]], list[str]]
 Sections = Mapping[str, tuple[str, str]]
 """By anchor: heading and content."""
 TIMELINES = (
@@ -64,13 +62,13 @@ class Plot:
 
     caption: str
     line: str
-    draw: Draw
-    by_run: bool = False
-    """Whether its height grows with the runs, or only its key does."""
+    draw: Callable[..., list[str]]
+    bars: bool = False
+    """A bar a run: its height grows with the runs. Else it has points, which can be thinned."""
 
     def height(self, runs: Mapping[str, Run]) -> float:
         """Inches."""
-        if self.by_run:
+        if self.bars:
             return 1.2 + 0.55 * len(plots.series(runs))
         return 3.1 + style.KEY_ROW * plots.key_rows(runs)
 
@@ -90,7 +88,7 @@ PLOTS = {
         "Where the time of a call goes",
         "Mean ms of each phase over executed calls, with the step's own phases before the call.",
         plots.phase_stack,
-        by_run=True,
+        bars=True,
     ),
 }
 
@@ -100,16 +98,20 @@ def plot_of(
     runs: Mapping[str, Run],
     command: str,
     *,
+    most: int = plots.MOST_POINTS,
     number: str = "",
     of: str = "",
     classes: str = "",
     marked: Mapping[str, str] | None = None,
 ) -> str:
-    """One of `PLOTS`; `of` says of what, `classes` are the figure's, `marked` those of its runs by mark."""
+    """One of `PLOTS` with at most `most` points; `of` says of what, and `number` tells it from others.
+
+    `classes` are those of the figure, `marked` those of its runs by mark.
+    """
     plot = PLOTS[kind]
     caption = f"{plot.caption}: {of}" if of else plot.caption
     picture, axes = style.blank(plot.height(runs))
-    lines = [plot.line, *plot.draw(axes, runs)]
+    lines = [plot.line, *plot.draw(axes, runs, **({} if plot.bars else {"most": most}))]
     if shed := sum(run.calls.filter(pl.col("status") == "shed").height for run in runs.values()):
         lines.append(f"{shed} shed calls have no latency and are not drawn")
     drawing = style.svg(picture, f"{kind}{number}", caption, marked)

@@ -10,11 +10,12 @@ from matplotlib.axes import Axes
 
 from brace.ledger.metrics import latency_kinds, miss_rate, success_rate
 from brace.ledger.reader import Run
-from brace.report import markup, pieces, style, suite_plots
+from brace.report import markup, pieces, plots, style, suite_plots
 from brace.report.filters import Filters, Places
 from brace.report.suite_plots import Mark
 
 _BUDGETS = ("budget", "b")
+_FEWEST_POINTS = 400  # of a plot, however many worlds share a page
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class SuiteFigures:
     def each_world(self, kind: str) -> str:
         """One of the plots of `pieces.PLOTS` for each world, its runs in the same colours everywhere."""
         drawn = []
+        most = max(_FEWEST_POINTS, plots.MOST_POINTS // len(self._worlds))
         for number, world in enumerate(self._worlds):
             some = next(self._runs[label] for label in world.labels.values() if label is not None)
             nothing = replace(some, calls=some.calls.clear())
@@ -60,7 +62,7 @@ class SuiteFigures:
             }
             drawn.append(
                 pieces.plot_of(
-                    kind, runs, self._command, number=f"-{number}", of=world.name, marked=marked,
+                    kind, runs, self._command, most=most, number=f"-{number}", of=world.name, marked=marked,
                     classes=self._filters.at({"world": world.name}),
                 )
             )  # fmt: skip

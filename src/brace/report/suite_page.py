@@ -16,8 +16,9 @@ from brace.report.rows import Table
 from brace.report.suite_figures import SuiteFigures
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'"
-FRAMES_WEIGHT = 1_200_000
+FRAMES_WEIGHT = 1_000_000
 """Bytes that all frames together may take of a page that is to be sent by mail."""
+_HEAVY = "The frames of this episode are too large to be shown here."
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,9 @@ def write_suite_page(view: SuiteView, target: Path) -> Path:
         "notes": ("Reader's notes", markup.folded("What was left out", pieces.notes(view.runs, filters.of))),
         "runs": ("What was run", "".join(_provenance(view, filters))),
     }
-    page = pieces.document(view.title, _lead(view) + filters.form(), sections, POLICY, more_css=filters.css())
+    page = pieces.document(
+        view.title, _lead(view), sections, POLICY, bar=filters.form(), more_css=filters.css()
+    )
     return pieces.write(target, page)
 
 
@@ -129,7 +132,7 @@ def _strip(shown: list[tuple[int, bytes]]) -> str:
         f'<li><img src="{frames.data_uri(data)}" alt="The world at step {step}"><span>step {step}</span></li>'
         for step, data in shown
     )
-    return f'<ol class="frames">{items}</ol>' if items else ""
+    return f'<ol class="frames">{items}</ol>' if items else markup.remarks([_HEAVY])
 
 
 def _provenance(view: SuiteView, filters: Filters) -> Iterator[str]:
