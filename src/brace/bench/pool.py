@@ -14,12 +14,33 @@ from brace.ledger.scan import read_records
 from brace.ledger.writer import LedgerWriter
 from brace.loop.config import load_config
 
+READY_S = 600.0
+"""How long a worker may take until its world and planner are there: a large model may have to be loaded.
+The time of an episode counts from then on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lost:
     """An attempt that did not come to its end: its worker died or was stopped."""
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An error raised on purpose: as text, because not every error survives the way between processes."""
+
+    message: str
+
+
+def timed_out(timeout_s: float | None) -> Lost:
+    """An episode that was stopped."""
+    return Lost(f"timed out after {timeout_s:g} s")
+
+
+def not_ready() -> Lost:
+    """An episode that could not begin."""
+    return Lost(f"the world and the planner were not ready after {READY_S:g} s")
 
 
 class Pool(Protocol):

@@ -9,6 +9,7 @@ from pathlib import Path
 from brace.bench.cores import own_cores, remark_on, share_out
 from brace.bench.episodes import Crew, EpisodeResult, Task
 from brace.bench.pool import Pool, run_on
+from brace.bench.ray_pool import RayPool
 from brace.bench.workers import Workers
 from brace.errors import BraceError, ConfigError, LedgerError
 from brace.ledger.lock import lock_runs
@@ -56,23 +57,32 @@ def prepare_run(config: RunConfig, directory: Path, *, resume: bool) -> list[Tas
 def run_tasks(
     tasks: Sequence[Task],
     *,
-    jobs: int = 1,
+    jobs: int | None = None,
     timeout_s: float | None = None,
+    ray: str | None = None,
     progress: Progress | None = None,
     watch: Watch | None = None,
 ) -> None:
     """Run the tasks of any number of prepared runs, `jobs` at a time. Each process writes shards of its own.
 
-    With one job and no timeout the episodes run in this process, where they can be watched. Elsewhere an
-    episode whose worker dies or that takes longer than `timeout_s` seconds is tried once more.
+    With one job (the default) and no timeout the episodes run in this process, where they can be watched.
+    Elsewhere an episode whose worker dies or that takes longer than `timeout_s` seconds is tried once more.
+    `ray` is the address of a Ray cluster; there, `jobs` is by default as many as it has cores.
     """
     if timeout_s is not None and not timeout_s > 0:
         raise ConfigError(f"timeout = {timeout_s:g}: must be > 0 seconds")
-    here = jobs == 1 and timeout_s is None
+    here = jobs in (None, 1) and timeout_s is None and ray is None
     if watch is not None and not here:
-        raise ValueError("only one job without a timeout can be watched")
+        raise ValueError("only one job in this process, without a timeout, can be watched")
+    if not tasks:
+        return
     with lock_runs(task.directory for task in tasks):
-        results = _in_turn(tasks, watch) if here else run_on(_workers(tasks, jobs, timeout_s), tasks)
+        if here:
+            results = _in_turn(tasks, watch)
+        elif ray is None:
+            results = run_on(_workers(tasks, jobs or 1, timeout_s), tasks)
+        else:
+            results = run_on(RayPool(ray, tasks, jobs=jobs, timeout_s=timeout_s), tasks)
         with closing(results):
             for task, result in results:
                 if progress is not None:
@@ -89,7 +99,7 @@ def _in_turn(tasks: Sequence[Task], watch: Watch | None) -> Generator[tuple[Task
 
 
 def _workers(tasks: Sequence[Task], jobs: int, timeout_s: float | None) -> Pool:
-    jobs = max(1, min(jobs, len(tasks)))
+    jobs = min(jobs, len(tasks))
     cores = own_cores()
     remark = remark_on(jobs, len(cores))
     if remark is not None:

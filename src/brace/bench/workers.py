@@ -10,28 +10,17 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any, Literal
 
 from brace.bench.cores import Share
 from brace.bench.episodes import Crew, EpisodeResult, Task
-from brace.bench.pool import Lost
+from brace.bench.pool import READY_S, Lost, Refused, not_ready, timed_out
 from brace.errors import BraceError
 
-READY_S = 600.0
-"""How long a worker may take until its world and planner are there: a large model may have to be loaded.
-The time of an episode counts from then on."""
 _END_S = 10.0
-"""How long a worker may take to close them."""
+"""How long a worker may take to close its world and its planner."""
 _READY: Literal["ready"] = "ready"
-
-
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    """An error raised on purpose: as text, because not every error survives the way between processes."""
-
-    message: str
 
 
 class Workers:
@@ -125,7 +114,7 @@ class _Worker:
                 if message == _READY:
                     self._ready = True
                     self.deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
-                elif isinstance(message, _Refused):
+                elif isinstance(message, Refused):
                     raise BraceError(message.message)
                 else:
                     self.task = self.deadline = None
@@ -136,9 +125,7 @@ class _Worker:
         if not self.process.is_alive():
             return Lost(f"the worker died ({_way_of(self.process.exitcode)})")
         if self.deadline is not None and time.monotonic() >= self.deadline:
-            if self._ready:
-                return Lost(f"timed out after {self._timeout_s:g} s")
-            return Lost(f"the world and the planner were not ready after {READY_S:g} s")
+            return timed_out(self._timeout_s) if self._ready else not_ready()
         return None
 
     def dismiss(self) -> None:
@@ -169,13 +156,13 @@ def work(connection: Connection[Any, Any]) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     crew = Crew()
     while (task := connection.recv()) is not None:
-        answer: EpisodeResult | Lost | _Refused
+        answer: EpisodeResult | Lost | Refused
         try:
             crew.prepare(task)
             connection.send(_READY)
             answer = crew.run(task)
         except BraceError as error:
-            answer = _Refused(str(error))
+            answer = Refused(str(error))
         except Exception as error:  # noqa: BLE001 - what a simulator raises when it is built
             answer = Lost(f"{type(error).__name__}: {error}")
         connection.send(answer)
