@@ -8,14 +8,19 @@ from typing import Any
 
 import pytest
 import yaml
+from rich.console import Console
 from typer.testing import CliRunner
 
 from brace.bench.columns import column_of
+from brace.bench.filming import film_run
 from brace.bench.suite import builtin_suites, load_suite, make_suite
 from brace.bench.suite_table import finished_runs, missing, suite_tables
 from brace.cli import app
+from brace.cli.bench import run_suite
 from brace.errors import ConfigError, LedgerError, UnknownNameError
+from brace.ledger.reader import load_run
 from brace.registry import worlds
+from brace.report.frames import episodes_with_frames, frames_of
 
 SUITES = list(builtin_suites())
 each_suite = pytest.mark.parametrize("name", SUITES)
@@ -195,3 +200,24 @@ def test_its_smoke_runs_with_real_worlds_and_planners(name: str, tmp_path: Path)
     for variant in suite.variants:
         manifest = json.loads((out / variant.slug / "manifest.json").read_text(encoding="utf-8"))
         assert manifest["config"]["seed"] == 930_001
+
+
+def test_an_episode_is_filmed_afterwards_by_replaying_it(tmp_path: Path) -> None:
+    settings = {"axes": {"window": {"none": {}}}, "columns": ["success"], "baseline": {}, "paper": []}
+    world = {"world": {"name": "babyai-v1", "options": {"agents": 1}}, "planner": "reader", "episodes": 2}
+    suite = make_suite(SMALL | settings | {"set": world}, "full", {})
+    (variant,) = suite.variants
+    run_suite(suite, tmp_path, jobs=1, resume=False, console=Console(quiet=True))
+    directory = tmp_path / variant.slug
+    before = load_run(directory)
+    (filmed,) = episodes_with_frames(directory)
+    frames = frames_of(directory, filmed)
+    assert 4 <= len(frames) <= 8
+    assert film_run(directory, filmed) == "", "filmed already"
+    assert "not finished" in film_run(directory, 7)
+    assert load_run(directory).steps.equals(before.steps)
+
+
+def test_a_world_without_pictures_says_so(small: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert "draws no pictures" in brace("bench", small, "--quick", "--out", out)

@@ -35,7 +35,8 @@ BASE: dict[str, Any] = {
     "planner": "embedded",
     # Seeds that no planner was trained on.
     "seed": 930_001,
-    "controller": {"divergence_limit": 0.5},
+    # Under an override the SLO may double; the budget stays: more tokens would only make a late call later.
+    "controller": {"divergence_limit": 0.5, "relax_budget": 1.0, "slo_max_ms": 2000},
     "modes": {"full": {}, "pruned": {}},
     "budget": {"mode": "full"},
     "loop": {"clock": "wall", "while_thinking": "continue", "allow_floor_overrun": True},

@@ -11,13 +11,16 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from brace.bench.episodes import Task
+from brace.bench.filming import film_run
 from brace.bench.runner import prepare_run
 from brace.bench.suite import Form, Suite, builtin_suites, load_suite
 from brace.bench.suite_table import finished_runs, missing, suite_tables
 from brace.cli.live import run_with_progress
 from brace.cli.options import Episodes, Jobs, Resume, Settings, overrides
+from brace.ledger.reader import load_run
 from brace.report.rows import Table
 from brace.report.suite_page import SuiteView, write_suite_page
+from brace.report.timeline import eventful
 
 LIST = "list"
 PAGE = "report.html"
@@ -77,6 +80,17 @@ def run_suite(suite: Suite, folder: Path, *, jobs: int, resume: bool, console: C
         tasks += prepare_run(variant.config, folder / variant.slug, resume=resume)
     labels = {folder / variant.slug: variant.label for variant in suite.variants}
     run_with_progress(tasks, labels, jobs=jobs, console=console)
+    if suite.form != "smoke":
+        _film(suite, folder, console)
+
+
+def _film(suite: Suite, folder: Path, console: Console) -> None:
+    """An episode of each run, for its page."""
+    for variant in suite.variants:
+        directory = folder / variant.slug
+        episodes = eventful(load_run(directory), 1)
+        if episodes and (why_not := film_run(directory, episodes[0])):
+            console.print(f"no frames of {variant.label}: {why_not}", highlight=False, markup=False)
 
 
 def show(suite: Suite, folder: Path, console: Console, form: Format = Format.TERMINAL) -> None:

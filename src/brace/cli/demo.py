@@ -1,4 +1,4 @@
-"""`brace demo`: everything once, on the proxy world."""
+"""`brace demo`: the main comparison in its short form, then everything else once, on the proxy world."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from brace.cli.audit import audit
+from brace.cli.bench import PAGE, bench
 from brace.cli.export import export
 from brace.cli.options import Out
 from brace.cli.replay import replay
@@ -22,7 +23,7 @@ _QUICK_EPISODES = 5
 
 
 def demo(out: Out = Path("runs/demo")) -> None:
-    """Run, report, audit, replay, export and sweep, in under two minutes.
+    """The quick snapshot on real worlds; then run, report, audit, replay, export and sweep. A few minutes.
 
     [dim]brace demo --out runs/demo[/]
     """
@@ -30,6 +31,8 @@ def demo(out: Out = Path("runs/demo")) -> None:
     _clear(out)
     brace, no_brace = out / "brace", out / "no-brace"
 
+    console.rule("snapshot: the paper's main comparison, one episode of each, with the embedded planner")
+    bench("snapshot", quick=True, out=out / "snapshot")
     console.rule("run: the same rehearsal with BRACE and without")
     run("rehearsal", out=brace)
     run("rehearsal-no-brace", out=no_brace)
@@ -43,7 +46,7 @@ def demo(out: Out = Path("runs/demo")) -> None:
     export(brace, parquet=brace / "parquet")
     console.rule(f"sweep: the paper's controller sweep, {_QUICK_EPISODES} of its 60 episodes a row")
     sweep("proxy", out=out / "proxy", episodes=_QUICK_EPISODES, jobs=2)
-    console.print(f"open {out / 'report.html'} in a browser", highlight=False)
+    console.print(f"open in a browser: {out / 'snapshot' / PAGE}, {out / 'report.html'}", highlight=False)
 
 
 def _clear(out: Path) -> None:
