@@ -144,6 +144,7 @@ def test_an_axis_with_one_value_has_no_filter(tmp_path: Path) -> None:
     assert "world" not in filters.form()
     assert Filters({"a": {"world": "w"}}).form() == ""
     assert filters.of("something else") == ""
+    assert filters.of("x", "y") == "of-0-0"
 
 
 def test_without_a_world_all_runs_share_the_figures(tmp_path: Path) -> None:

@@ -29,11 +29,16 @@ class Filters:
             if place.get(axis) in values
         )
 
-    def of(self, words: str) -> str:
-        """The classes of what is called by these words: the label of a run, or a value of an axis."""
-        if words in self._places:
-            return self.at(self._places[words])
-        return self.at(dict.fromkeys(self._axes, words))
+    def of(self, *words: str) -> str:
+        """The classes of what is called by these words: labels of runs, or values of axes.
+
+        Of several values of one axis the first counts: a row of a method may name another it is held against.
+        """
+        place: dict[str, str] = {}
+        for word in words:
+            known = self._places.get(word) or {axis: word for axis, of in self._axes.items() if word in of}
+            place = {**known, **place}
+        return self.at(place)
 
     def form(self) -> str:
         """The check boxes, all checked, and a button that checks them all again."""

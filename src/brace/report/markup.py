@@ -8,11 +8,11 @@ from html import escape
 from brace.ledger.intervals import NONE, Estimate
 from brace.report.rows import Cell, Column, Row, Table, clean, parts, printed, text
 
-Classify = Callable[[str], str]
+Classify = Callable[..., str]
 """From words to the classes by which a filter finds what stands for them."""
 
 
-def unclassed(_: str) -> str:
+def unclassed(*_: str) -> str:
     """For a page without filters."""
     return ""
 
@@ -43,7 +43,7 @@ def table(content: Table, *, caption: str = "", classify: Classify = unclassed) 
             first, *rest = zip(row.cells, content.columns, styles, strict=True)
             cells = "".join(f"<td{style}>{_cell(cell, column)}</td>" for cell, column, style in rest)
             named = f'<th scope="row"{first[2]}>{_cell(*first[:2])}</th>'
-            lines.append(f"<tr{attribute(*_classes(row, classify))}>{named}{cells}</tr>")
+            lines.append(f"<tr{attribute(_classes(row, classify))}>{named}{cells}</tr>")
         bodies.append(f"<tbody>{''.join(lines)}</tbody>")
     shown = (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{said(caption or content.title)}">'
@@ -101,9 +101,8 @@ def _class(column: Column, classify: Classify) -> str:
     return attribute(*names, classify(column.header))
 
 
-def _classes(row: Row, classify: Classify) -> list[str]:
-    words = [row.group, *(cell for cell in row.cells if isinstance(cell, str))]
-    return list(dict.fromkeys(classify(word) for word in words))
+def _classes(row: Row, classify: Classify) -> str:
+    return classify(row.group, *(cell for cell in row.cells if isinstance(cell, str)))
 
 
 def _cell(cell: Cell, column: Column) -> str:
