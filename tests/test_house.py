@@ -24,7 +24,8 @@ MAY_USE = {
     "callpath": ANYONE | LEAVES | {"planners", "erecap"},
     "worlds": ANYONE | LEAVES | {"planners"},
     "loop": ANYONE | LEAVES | {"planners", "callpath", "worlds", "controller"},
-    "bench": ANYONE | LEAVES | {"planners", "callpath", "worlds", "controller", "loop"},
+    # A suite is a sweep and its table, and tables are made in `report`.
+    "bench": ANYONE | LEAVES | {"planners", "callpath", "worlds", "controller", "loop", "report"},
     "training": ANYONE | LEAVES | {"planners", "worlds", "loop", "erecap"},
     "report": ANYONE | {"ledger"},
 }

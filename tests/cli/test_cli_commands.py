@@ -194,5 +194,5 @@ def test_a_newer_ledger_is_refused(home: Path, tmp_path: Path) -> None:
 
 
 def test_help_has_examples(home: Path) -> None:
-    for command in ("run", "sweep", "report", "audit", "replay", "export", "demo"):
+    for command in ("run", "sweep", "bench", "compare", "report", "audit", "replay", "export", "demo"):
         assert f"brace {command}" in brace(command, "--help", cwd=home)

@@ -11,7 +11,7 @@ from brace.bench.suite import Suite
 from brace.errors import LedgerError
 from brace.ledger.intervals import SHARE
 from brace.ledger.manifest import MANIFEST
-from brace.ledger.paired import paired_difference, verdict
+from brace.ledger.paired import FEWEST, no_difference, paired_difference, verdict
 from brace.ledger.reader import Run, load_run
 from brace.report.rows import Cell, Column, Row, Table
 from brace.report.tables import phase_table, suppressed_table
@@ -103,7 +103,8 @@ def _compared(suite: Suite, variant: Variant, runs: Mapping[str, Run]) -> list[C
         return [None, "baseline" if other is None else ""]
     ours, theirs = (_success(runs[one.slug]) for one in (variant, other))
     difference = paired_difference(ours, theirs, SHARE)
-    return [difference, verdict(difference)]
+    few = difference.n < FEWEST and not no_difference(difference)
+    return [difference, "too few seeds to tell" if few else verdict(difference)]
 
 
 def _success(run: Run) -> dict[int, float]:
