@@ -34,12 +34,13 @@ class FakeReader(FakePruner):
     prunes = False
 
 
-def call(planner: FakePruner, budget: int | None) -> tuple[CallPath, CallRequest]:
-    path = CallPath(PlannerPool(planner), {"full": Mode(InModel(), plan_template())})
+def call(
+    planner: FakePruner, budget: int | None, task: str = "find the ball", overrun: bool = False
+) -> tuple[CallPath, CallRequest]:
+    modes = {"full": Mode(InModel(), plan_template())}
+    path = CallPath(PlannerPool(planner), modes, allow_floor_overrun=overrun)
     buffer = ContextBuffer(planner.tokenizer)
-    buffer.extend(
-        [Segment("task", "find the ball"), *(Segment("message", f"room {n} is empty", n) for n in range(30))]
-    )
+    buffer.extend([Segment("task", task), *(Segment("message", f"room {n} is empty", n) for n in range(30))])
     return path, CallRequest(buffer.lines(), "full", budget, Deadline(None))
 
 
@@ -84,3 +85,30 @@ def test_a_planner_that_keeps_more_than_the_budget_is_a_defect() -> None:
 def test_a_planner_that_cannot_prune_is_refused_at_once() -> None:
     with pytest.raises(ConfigError, match="does not prune"):
         call(FakeReader(), 64)
+
+
+def test_what_may_never_be_cut_is_an_error_or_a_logged_overrun() -> None:
+    planner = FakePruner()
+    path, request = call(planner, 64, task="find the red ball " * 20)
+    result = path.run(request)
+    assert result.status == "over_budget"
+    assert "do not fit" in result.error
+    assert planner.prompts == []
+    path, request = call(planner, 64, task="find the red ball " * 20, overrun=True)
+    result = path.run(request)
+    assert result.status == "ok"
+    (prompt,) = planner.prompts
+    assert prompt.budget is not None
+    assert 80 < prompt.budget < prompt.tokens
+    assert result.tokens.after == prompt.budget
+    assert result.tokens.floor_overrun == prompt.budget - 64
+
+
+def test_where_overruns_are_allowed_but_not_needed_the_budget_binds() -> None:
+    planner = FakePruner()
+    path, request = call(planner, 64, overrun=True)
+    result = path.run(request)
+    assert (result.tokens.after, result.tokens.floor_overrun) == (64, 0)
+    path, request = call(FakePruner(excess=1), 64, overrun=True)
+    with pytest.raises(AssertionError, match="65 tokens in the last layer"):
+        path.run(request)

@@ -43,6 +43,11 @@ class CallRequest:
     seed: int = 0
 
 
+_LEEWAY = 8
+"""A planner that prunes in its layers keeps its last tokens too, a tenth of what is left: so much, as a part
+of what may never be cut, it is given beyond that."""
+
+
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
     """The tokens of one call; the words are those of the ledger."""
@@ -146,8 +151,9 @@ class CallPath:
             note.tokens = after
         if in_model:
             spans = _line_spans(mode.template, lines)
-            prompt = Prompt(text, after, after, request.mode, mode.compressor.name, request.budget, spans)
-            return prompt, replace(tokens, after=after)
+            limit = self._held_in_model(request, mode, after)
+            prompt = Prompt(text, after, after, request.mode, mode.compressor.name, limit, spans)
+            return prompt, replace(tokens, after=after, floor_overrun=limit - (request.budget or 0))
         if mode.retriever is not None:
             with clock.phase("retrieve") as note:
                 text, after = self._retrieve(request, mode, mode.retriever, lines, after)
@@ -161,6 +167,18 @@ class CallPath:
         counts = replace(tokens, after=after, slack=slack, floor_overrun=overrun)
         spans = _line_spans(mode.template, lines)
         return Prompt(text, after, tokens.context_in, request.mode, mode.compressor.name, None, spans), counts
+
+    def _held_in_model(self, request: CallRequest, mode: Mode, after: int) -> int:
+        """What the planner may hold in its last layer: the budget, or what may never be cut."""
+        budget = request.budget or 0
+        if after <= budget:
+            return budget
+        fixed = self._count(mode.template.render([line for line in request.lines if line.floor]))
+        if fixed <= budget:
+            return budget
+        if not self._allow_floor_overrun:
+            raise _floors_exceed(fixed, budget)
+        return min(after, fixed + fixed // _LEEWAY)
 
     def _compress(self, request: CallRequest, mode: Mode, tokens: TokenCounts) -> tuple[list[Line], str, int]:
         """The surviving lines, the prompt, and its tokens.
@@ -180,11 +198,7 @@ class CallPath:
         if floors[2] > request.budget:
             if self._allow_floor_overrun:
                 return floors
-            raise LimitExceededError(
-                "tokens", value=floors[2], limit=request.budget, source="the call's budget",
-                detail="the template and what is never cut (task, goal, safety, current plan, last failure) "
-                "do not fit; raise the budget or allow floor overruns",
-            )  # fmt: skip
+            raise _floors_exceed(floors[2], request.budget)
         limit = request.budget
         if tokens.context_in <= limit:
             candidate = whole(everything)
@@ -253,6 +267,14 @@ class CallPath:
         )  # fmt: skip
 
 
+def _floors_exceed(tokens: int, budget: int) -> LimitExceededError:
+    return LimitExceededError(
+        "tokens", value=tokens, limit=budget, source="the call's budget",
+        detail="the template and what is never cut (task, goal, safety, current plan, last failure) "
+        "do not fit; raise the budget or allow floor overruns",
+    )  # fmt: skip
+
+
 def _line_spans(template: PromptTemplate, lines: Sequence[Line]) -> tuple[LineSpan, ...]:
     spans, at = [], len(template.head)
     for line in lines:
@@ -263,15 +285,19 @@ def _line_spans(template: PromptTemplate, lines: Sequence[Line]) -> tuple[LineSp
 
 def _used(tokens: TokenCounts, usage: Usage, request: CallRequest, mode: Mode) -> TokenCounts:
     """The counts with what the planner says of its own work. A text planner works on all it is given."""
-    after = tokens.after if usage.kept_last is None else usage.kept_last
-    if isinstance(mode.compressor, InModel) and request.budget is not None and after > request.budget:
-        if usage.kept_last is not None:
-            raise AssertionError(f"{after} tokens in the last layer, with a budget of {request.budget}")
-        # Cut before it had pruned: nothing was worked on to the end.
-        after = 0
+    after, overrun = tokens.after if usage.kept_last is None else usage.kept_last, tokens.floor_overrun
+    if isinstance(mode.compressor, InModel) and request.budget is not None:
+        if after > request.budget + overrun:
+            if usage.kept_last is not None:
+                raise AssertionError(f"{after} tokens in the last layer, with a budget of {request.budget}")
+            # Cut before it had pruned: nothing was worked on to the end.
+            after = 0
+        overrun = max(0, after - request.budget)
     read = tokens.after if usage.tokens_read is None else usage.tokens_read
     mean = float(after) if usage.kept_mean is None else usage.kept_mean
-    return replace(tokens, after=after, read=read, cached=usage.tokens_cached, kept_mean=mean)
+    return replace(
+        tokens, after=after, floor_overrun=overrun, read=read, cached=usage.tokens_cached, kept_mean=mean
+    )
 
 
 def read_plan(answer: Answer, skills: SkillSet | None) -> tuple[Status, Plan, str]:
