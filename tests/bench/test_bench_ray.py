@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -42,12 +43,14 @@ def address(site: Path) -> Iterator[str]:
         patch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         patch.setattr("ray._private.ray_constants.ENABLE_RAY_CLUSTER", False)
         cluster = importlib.import_module("ray.cluster_utils").Cluster()
-        try:
-            for _ in range(2):
-                cluster.add_node(num_cpus=1, include_dashboard=False)
-            yield cluster.address
-        finally:
-            cluster.shutdown()
+        # Its sockets want a short path.
+        with TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
+            try:
+                for _ in range(2):
+                    cluster.add_node(num_cpus=1, include_dashboard=False, temp_dir=folder)
+                yield cluster.address
+            finally:
+                cluster.shutdown()
 
 
 @pytest.fixture
