@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def address(site: Path) -> Iterator[str]:
+def cluster(site: Path) -> Iterator[Any]:
     """A cluster of two nodes with one core each, on the loopback interface."""
     pytest.importorskip("ray")
     with pytest.MonkeyPatch.context() as patch:
@@ -42,12 +43,19 @@ def address(site: Path) -> Iterator[str]:
         patch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         patch.setattr("ray._private.ray_constants.ENABLE_RAY_CLUSTER", False)
         cluster = importlib.import_module("ray.cluster_utils").Cluster()
-        try:
-            for _ in range(2):
-                cluster.add_node(num_cpus=1, include_dashboard=False)
-            yield cluster.address
-        finally:
-            cluster.shutdown()
+        # Its sockets want a short path.
+        with TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
+            try:
+                for _ in range(2):
+                    cluster.add_node(num_cpus=1, include_dashboard=False, temp_dir=folder)
+                yield cluster
+            finally:
+                cluster.shutdown()
+
+
+@pytest.fixture
+def address(cluster: Any) -> str:
+    return str(cluster.address)
 
 
 @pytest.fixture
@@ -56,26 +64,29 @@ def no_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_pool, "_probe", lambda address: None)
 
 
-def working() -> list[int]:
-    """The processes that are in the middle of an episode."""
+def working(site: Path) -> list[int]:
+    """The processes of this cluster that are in the middle of an episode."""
     found = []
-    for entry in Path("/proc").iterdir():
+    for entry in Path("/proc").glob("[0-9]*"):
         try:
-            if entry.name.isdigit() and (entry / "cmdline").read_bytes().startswith(b"ray::NodeWorker.run"):
+            busy = (entry / "cmdline").read_bytes().startswith(b"ray::NodeWorker.run")
+            if busy and str(site).encode() in (entry / "environ").read_bytes():
                 found.append(int(entry.name))
         except OSError:
             continue
     return found
 
 
-def test_a_worker_killed_in_the_middle_of_an_episode_loses_nothing(address: str, tmp_path: Path) -> None:
-    config = load_config(moody(episodes=8, step_s=0.005))
+def test_a_worker_killed_in_the_middle_of_an_episode_loses_nothing(
+    address: str, site: Path, tmp_path: Path
+) -> None:
+    config = load_config(moody(episodes=8, step_s=0.003))
     killed: list[int] = []
 
     def kill_one(task: Task, result: EpisodeResult) -> None:
         end = time.monotonic() + 20
         while not killed and time.monotonic() < end:
-            for pid in working()[:1]:
+            for pid in working(site)[:1]:
                 os.kill(pid, signal.SIGKILL)
                 killed.append(pid)
 
@@ -113,15 +124,32 @@ def test_a_configuration_that_cannot_work_ends_the_run_with_its_words(address: s
         run_tasks(tasks, ray=address)
 
 
+@pytest.mark.usefixtures("no_probe")
+def test_a_lost_node_loses_nothing(cluster: Any, tmp_path: Path) -> None:
+    """The last one with this cluster: it has one node less afterwards."""
+    config = load_config(moody(episodes=5, step_s=0.003))
+    nodes = set(cluster.worker_nodes)
+
+    def lose_a_node(task: Task, result: EpisodeResult) -> None:
+        while nodes:
+            cluster.remove_node(nodes.pop(), allow_graceful=False)
+
+    tasks = prepare_run(config, tmp_path / "run", resume=False)
+    run_tasks(tasks, ray=cluster.address, progress=lose_a_node)
+    assert not cluster.worker_nodes
+    assert ends(tmp_path / "run") == dict.fromkeys(range(5), 1)
+    assert load_run(tmp_path / "run").episodes["error"].to_list() == [""] * 5
+
+
 def test_an_address_that_does_not_answer_is_said_in_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("ray")
     tasks = prepare_run(load_config(moody()), tmp_path / "run", resume=False)
-    monkeypatch.setattr(ray_pool, "_ANSWER_S", 3.0)
+    monkeypatch.setattr(ray_pool, "_ANSWER_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         deaf = silent.getsockname()[1]
-        with pytest.raises(BraceError, match=r"no Ray cluster answers at .*within 3 s.*without --ray"):
+        with pytest.raises(BraceError, match=r"no Ray cluster answers at .*within 1 s.*without --ray"):
             run_tasks(tasks, ray=f"127.0.0.1:{deaf}")
     with pytest.raises(BraceError, match=r"no Ray cluster answers at .*refused; start one"):
         run_tasks(tasks, ray=f"127.0.0.1:{deaf}")

@@ -102,8 +102,8 @@ def _workers(tasks: Sequence[Task], jobs: int, timeout_s: float | None) -> Pool:
     jobs = min(jobs, len(tasks))
     cores = own_cores()
     remark = remark_on(jobs, len(cores))
-    if remark is not None:
-        for directory in dict.fromkeys(task.directory for task in tasks):
+    for directory in dict.fromkeys(task.directory for task in tasks):
+        if remark is not None and load_config(read_manifest(directory).config).loop.clock == "wall":
             add_remark(directory, remark)
     return Workers(share_out(jobs, cores), timeout_s)
 

@@ -28,6 +28,3 @@ def main() -> None:
     except BraceError as error:
         Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {error}", soft_wrap=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted; what was finished is kept, go on with --resume")
-        sys.exit(130)

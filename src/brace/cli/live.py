@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
+from rich.progress import Task as Bar
 from rich.table import Table
+from rich.text import Text
 
 from brace.bench.episodes import EpisodeResult, Task
 from brace.bench.runner import run_tasks
@@ -45,19 +48,33 @@ class _Row:
         return [str(self.episodes), success, f"{calls / self.episodes:.1f}", p50, p95, missed]
 
 
+def pace(done: float, total: float | None, elapsed_s: float | None) -> str:
+    """The rate so far, and the time left at that rate."""
+    if not done or not elapsed_s or total is None:
+        return "– a minute, – left"
+    rate = done / elapsed_s
+    left = timedelta(seconds=round((total - done) / rate))
+    return f"{60 * rate:.3g} a minute, {left} left"
+
+
+class _Pace(ProgressColumn):
+    def render(self, task: Bar) -> Text:
+        return Text(pace(task.completed, task.total, task.finished_time or task.elapsed))
+
+
 def run_with_progress(
     tasks: Sequence[Task],
     labels: dict[Path, str],
     *,
-    jobs: int,
+    jobs: int | None,
     console: Console,
+    timeout_s: float | None = None,
+    ray: str | None = None,
     watch: Watch | None = None,
 ) -> None:
     """Run the tasks, showing how far they are and what comes out; an episode that raised is an error."""
     rows: dict[str, _Row] = {}
-    bar = Progress(
-        TextColumn("episodes"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console
-    )
+    bar = Progress(TextColumn("episodes"), BarColumn(), MofNCompleteColumn(), _Pace(), console=console)
     total = bar.add_task("episodes", total=len(tasks))
 
     def view() -> Group:
@@ -70,8 +87,17 @@ def run_with_progress(
         rows.setdefault(labels[task.directory], _Row()).add(result)
         bar.advance(total)
 
-    with Live(get_renderable=view, console=console, refresh_per_second=4, transient=not console.is_terminal):
-        run_tasks(tasks, jobs=jobs, progress=show, watch=watch)
+    live = Live(get_renderable=view, console=console, refresh_per_second=4, transient=not console.is_terminal)
+    try:
+        with live:
+            run_tasks(tasks, jobs=jobs, timeout_s=timeout_s, ray=ray, progress=show, watch=watch)
+    except KeyboardInterrupt:
+        ended = sum(row.episodes for row in rows.values())
+        console.print(
+            f"interrupted after {ended} of {len(tasks)} episodes; they are kept: "
+            "go on with the same command and --resume"
+        )
+        raise
     errors = [f"{label}, {error}" for label, row in rows.items() for error in row.errors]
     if errors:
         raise BraceError(f"{len(errors)} episodes ended in an error; the first: {errors[0]}")

@@ -13,7 +13,8 @@ from brace.bench.episodes import Task
 from brace.bench.grid import load_run_config
 from brace.bench.runner import prepare_run
 from brace.cli.live import run_with_progress
-from brace.cli.options import Episodes, Jobs, Out, Resume, Settings, overrides
+from brace.cli.options import Episodes, Jobs, Out, Ray, Resume, Settings, Timeout, overrides
+from brace.ledger.lock import lock_runs
 from brace.ledger.reader import load_run
 from brace.report.video import Film, write_video
 from brace.worlds import World
@@ -26,7 +27,10 @@ Config = Annotated[
     ),
 ]
 Video = Annotated[
-    Path | None, typer.Option("--video", help="Film the first episode: an mp4 with its timeline drawn in.")
+    Path | None,
+    typer.Option(
+        "--video", help="Film the first episode, which runs here: an mp4 with its timeline drawn in."
+    ),
 ]
 
 
@@ -35,7 +39,9 @@ def run(
     out: Out = Path("runs/latest"),
     settings: Settings = [],  # noqa: B006 - typer copies it
     episodes: Episodes = None,
-    jobs: Jobs = 1,
+    jobs: Jobs = None,
+    timeout: Timeout = None,
+    ray: Ray = None,
     resume: Resume = False,
     video: Video = None,
 ) -> None:
@@ -45,17 +51,19 @@ def run(
     [dim]brace run my.yaml -s controller.cooldown=3 -s modes.pruned.tokens=256 -n 20[/]
     [dim]brace run drones-v1 -s world.options.agents=6 --video drones.mp4 --out runs/d[/]
     [dim]brace run rehearsal --out runs/a --resume[/]
+    [dim]brace run drones-v1 -n 100 --jobs 4 --timeout 300 --out runs/e[/]
     """
     console = Console()
     loaded = load_run_config(config, overrides(settings, episodes))
-    tasks = prepare_run(loaded, out, resume=resume)
-    if not tasks:
-        console.print(f"all {loaded.episodes} episodes are finished already")
     labels = {out: loaded.name}
-    if video is not None and tasks:
-        _film(tasks[:1], labels, video, console)
-        tasks = tasks[1:]
-    run_with_progress(tasks, labels, jobs=jobs, console=console)
+    with lock_runs([out]):
+        tasks = prepare_run(loaded, out, resume=resume)
+        if not tasks:
+            console.print(f"all {loaded.episodes} episodes are finished already")
+        if video is not None and tasks:
+            _film(tasks[:1], labels, video, console)
+            tasks = tasks[1:]
+        run_with_progress(tasks, labels, jobs=jobs, timeout_s=timeout, ray=ray, console=console)
     console.print(f"written to {out}; look at it with: brace report {out}", highlight=False)
 
 

@@ -13,8 +13,9 @@ from brace.bench.grid import builtin_sweeps, load_sweep
 from brace.bench.runner import prepare_run
 from brace.bench.tables import print_table
 from brace.cli.live import run_with_progress
-from brace.cli.options import Episodes, Jobs, Resume, Settings, overrides
+from brace.cli.options import Episodes, Jobs, Ray, Resume, Settings, Timeout, overrides
 from brace.errors import ConfigError
+from brace.ledger.lock import lock_runs
 
 Name = Annotated[
     str | None, typer.Argument(metavar="SWEEP", help="A sweep that comes with brace, or a YAML file.")
@@ -28,7 +29,9 @@ def sweep(
     ] = None,
     settings: Settings = [],  # noqa: B006 - typer copies it
     episodes: Episodes = None,
-    jobs: Jobs = 1,
+    jobs: Jobs = None,
+    timeout: Timeout = None,
+    ray: Ray = None,
     resume: Resume = False,
 ) -> None:
     """Run every combination of a grid and print its table. Without a name: list the sweeps.
@@ -45,11 +48,12 @@ def sweep(
     folder = out or Path("runs") / loaded.name
     if not loaded.variants:
         raise ConfigError(f"sweep {name!r} has no runs")
-    tasks: list[Task] = []
-    for variant in loaded.variants:
-        tasks += prepare_run(variant.config, folder / variant.slug, resume=resume)
     labels = {folder / variant.slug: variant.label for variant in loaded.variants}
-    run_with_progress(tasks, labels, jobs=jobs, console=console)
+    tasks: list[Task] = []
+    with lock_runs(labels):
+        for variant in loaded.variants:
+            tasks += prepare_run(variant.config, folder / variant.slug, resume=resume)
+        run_with_progress(tasks, labels, jobs=jobs, timeout_s=timeout, ray=ray, console=console)
     print_table(loaded, folder, console)
     console.print(f"written to {folder}; compare runs with: brace report {folder}/*", highlight=False)
 
