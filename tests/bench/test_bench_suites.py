@@ -207,7 +207,7 @@ def test_an_episode_is_filmed_afterwards_by_replaying_it(tmp_path: Path) -> None
     world = {"world": {"name": "babyai-v1", "options": {"agents": 1}}, "planner": "reader", "episodes": 2}
     suite = make_suite(SMALL | settings | {"set": world}, "full", {})
     (variant,) = suite.variants
-    run_suite(suite, tmp_path, jobs=1, resume=False, console=Console(quiet=True))
+    run_suite(suite, tmp_path, console=Console(quiet=True))
     directory = tmp_path / variant.slug
     before = load_run(directory)
     (filmed,) = episodes_with_frames(directory)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -16,9 +15,10 @@ from brace.bench.runner import prepare_run
 from brace.bench.suite import Form, Suite, builtin_suites, load_suite
 from brace.bench.suite_table import finished_runs, missing, suite_tables
 from brace.cli.live import run_with_progress
-from brace.cli.options import Episodes, Jobs, Resume, Settings, overrides
+from brace.cli.options import Episodes, Jobs, Ray, Resume, Settings, Timeout, overrides
+from brace.cli.printing import Format, print_tables
+from brace.ledger.lock import lock_runs
 from brace.ledger.reader import load_run
-from brace.report.rows import Table
 from brace.report.suite_page import SuiteView, write_suite_page
 from brace.report.timeline import eventful
 
@@ -27,15 +27,6 @@ PAGE = "report.html"
 Name = Annotated[
     str, typer.Argument(metavar="SUITE", help="A suite that comes with brace, a YAML file, or `list`.")
 ]
-
-
-class Format(StrEnum):
-    """How tables are printed."""
-
-    TERMINAL = "terminal"
-    MARKDOWN = "markdown"
-    LATEX = "latex"
-    CSV = "csv"
 
 
 def bench(
@@ -50,9 +41,11 @@ def bench(
     ] = False,
     settings: Settings = [],  # noqa: B006 - typer copies it
     episodes: Episodes = None,
-    jobs: Jobs = 1,
+    jobs: Jobs = None,
+    timeout: Timeout = None,
+    ray: Ray = None,
     resume: Resume = False,
-    form: Annotated[Format, typer.Option("--format", help="How the table is printed.")] = Format.TERMINAL,
+    form: Annotated[Format, typer.Option("--format", help="How the table is printed.")] = Format.terminal,
 ) -> None:
     """Run a comparison of the paper on real worlds and print its table, the paper's figures beside ours.
 
@@ -69,17 +62,27 @@ def bench(
     suite = load_suite(name, which, overrides(settings, episodes))
     folder = out or Path("runs") / (suite.name if which == "full" else f"{suite.name}-{which}")
     if not only_report:
-        run_suite(suite, folder, jobs=jobs, resume=resume, console=console)
-    show(suite, folder, console, form)
+        run_suite(suite, folder, jobs=jobs, timeout_s=timeout, ray=ray, resume=resume, console=console)
+    show(suite, folder, form)
 
 
-def run_suite(suite: Suite, folder: Path, *, jobs: int, resume: bool, console: Console) -> None:
+def run_suite(
+    suite: Suite,
+    folder: Path,
+    *,
+    console: Console,
+    jobs: int | None = None,
+    timeout_s: float | None = None,
+    ray: str | None = None,
+    resume: bool = False,
+) -> None:
     """Run what is missing of it."""
-    tasks: list[Task] = []
-    for variant in suite.variants:
-        tasks += prepare_run(variant.config, folder / variant.slug, resume=resume)
     labels = {folder / variant.slug: variant.label for variant in suite.variants}
-    run_with_progress(tasks, labels, jobs=jobs, console=console)
+    tasks: list[Task] = []
+    with lock_runs(labels):
+        for variant in suite.variants:
+            tasks += prepare_run(variant.config, folder / variant.slug, resume=resume)
+        run_with_progress(tasks, labels, jobs=jobs, timeout_s=timeout_s, ray=ray, console=console)
     if suite.form != "smoke":
         _film(suite, folder, console)
 
@@ -93,12 +96,11 @@ def _film(suite: Suite, folder: Path, console: Console) -> None:
             console.print(f"no frames of {variant.label}: {why_not}", highlight=False, markup=False)
 
 
-def show(suite: Suite, folder: Path, console: Console, form: Format = Format.TERMINAL) -> None:
+def show(suite: Suite, folder: Path, form: Format = Format.terminal) -> None:
     """Print its tables, and write its page and its tables as files."""
     runs = finished_runs(suite, folder)
     tables = suite_tables(suite, runs)
-    for table in tables:
-        console.print(_printed(table, form), highlight=False, markup=False)
+    print_tables(tables, form, tables[0])
     labels = {variant.slug: variant for variant in suite.variants if variant.slug in runs}
     view = SuiteView(
         title=suite.title,
@@ -113,18 +115,8 @@ def show(suite: Suite, folder: Path, console: Console, form: Format = Format.TER
     page = write_suite_page(view, folder / PAGE)
     (folder / "table.csv").write_text(tables[0].csv(), encoding="utf-8")
     (folder / "table.md").write_text("\n".join(table.markdown() for table in tables), encoding="utf-8")
-    console.print(f"page: {page}", highlight=False)
-
-
-def _printed(table: Table, form: Format) -> Table | str:
-    match form:
-        case Format.MARKDOWN:
-            return table.markdown()
-        case Format.LATEX:
-            return table.latex()
-        case Format.CSV:
-            return table.csv()
-    return table
+    # Where the table goes to a file, the file holds the table only.
+    Console(stderr=form is not Format.terminal).print(f"page: {page}", highlight=False)
 
 
 def _list(console: Console) -> None:

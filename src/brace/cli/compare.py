@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from brace.cli.printing import Format, print_tables
 from brace.ledger.reader import load_run
 from brace.report.compare import changes_table, compare_table
-
-
-class Format(StrEnum):
-    """How tables are printed."""
-
-    terminal = "terminal"
-    markdown = "markdown"
-    latex = "latex"
-    csv = "csv"
 
 
 def compare(
@@ -38,15 +28,7 @@ def compare(
     """
     before, after = load_run(a), load_run(b)
     tables = (changes_table(before, after), compare_table(before, after))
-    if shape is Format.terminal:
-        console = Console()
-        for table in tables:
-            console.print(table)
-    elif shape is Format.csv:
-        typer.echo(tables[-1].csv(), nl=False)
-    else:
-        texts = [table.markdown() if shape is Format.markdown else table.latex() for table in tables]
-        typer.echo("\n".join(texts), nl=False)
+    print_tables(tables, shape, tables[-1])
 
 
 def add_to(app: typer.Typer) -> None:
