@@ -178,10 +178,10 @@ class RayPool:
             place.asked = place.actor.run.remote(task)
             place.deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
         elif task is not None:
-            result, shard = answer
-            add_shard(task.directory, shard)
+            result: EpisodeResult = answer[0]
+            add_shard(task.directory, answer[1])
             place.stage, place.task = "idle", None
-            return EpisodeResult(result.record, result.latencies_ms, result.misses)
+            return result
         return None
 
     def _died(self, place: _Place, error: Exception) -> Lost:
