@@ -221,3 +221,17 @@ def test_an_episode_is_filmed_afterwards_by_replaying_it(tmp_path: Path) -> None
 def test_a_world_without_pictures_says_so(small: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert "draws no pictures" in brace("bench", small, "--quick", "--out", out)
+
+
+@pytest.mark.timeout(900)
+def test_the_quick_snapshot_plays_every_world_with_the_embedded_planner(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    said = brace("bench", "snapshot", "--quick", "--out", out)
+    runs = finished_runs(load_suite("snapshot", "quick"), out)
+    assert {run.episodes["world"][0] for run in runs.values()} == {"babyai-v1", "handover-v1", "drones-v1"}
+    assert all(run.calls.height for run in runs.values())
+    assert all((run.calls["kind"] == "measured").all() for run in runs.values())
+    assert "no frames" not in said
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/jpeg;base64,") >= 24
+    assert all(world in page for world in ("babyai-v1", "handover-v1", "drones-v1"))
