@@ -53,7 +53,9 @@ def _clear(out: Path) -> None:
     """Begin afresh, but remove nothing that is not an earlier demo."""
     if not out.exists():
         return
-    if any(out.iterdir()) and not (out / "brace" / MANIFEST).exists():
+    # The snapshot comes first: a demo that was interrupted may have nothing else.
+    ours = (out / "brace" / MANIFEST).exists() or any((out / "snapshot").glob(f"*/{MANIFEST}"))
+    if any(out.iterdir()) and not ours:
         raise LedgerError(f"{out} holds something that is not an earlier demo; choose another --out")
     shutil.rmtree(out)
 
