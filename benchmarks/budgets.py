@@ -15,12 +15,12 @@ import csv
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 
 from brace.bench.runner import prepare_run
 from brace.cli.live import run_with_progress
-from brace.ledger.intervals import wilson
+from brace.ledger.intervals import SHARE, wilson
+from brace.ledger.paired import paired_difference
 from brace.ledger.reader import load_run
 from brace.loop.config import RunConfig, load_config
 
@@ -90,15 +90,6 @@ def measure(folder: Path, config: RunConfig, jobs: int) -> tuple[dict[str, Any],
     return row, won
 
 
-def paired(one: dict[int, bool], other: dict[int, bool], draws: int = 4000) -> tuple[float, float, float]:
-    """The difference in success, in points, over the same episodes, with its 95 % bootstrap interval."""
-    seeds = sorted(one.keys() & other.keys())
-    difference = np.array([float(one[seed]) - float(other[seed]) for seed in seeds])
-    again = np.random.default_rng(0).choice(difference, (draws, len(seeds))).mean(1)
-    low, high = np.percentile(again, (2.5, 97.5))
-    return 100 * difference.mean(), 100 * low, 100 * high
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -123,7 +114,9 @@ def main() -> None:
             for method in given.methods:
                 config = configured(world, given.agents, method, budget, given.episodes)
                 row, won = measure(where / f"{method.replace(':', '-')}-{budget}", config, given.jobs)
-                mean, low, high = (round(value, 1) for value in paired(won, full))
+                apart = paired_difference(won, full, SHARE)
+                points = (apart.value, apart.lo, apart.hi)
+                mean, low, high = (None if x is None else round(100 * x, 1) for x in points)
                 what = {"world": world, "agents": given.agents, "method": method, "budget": budget}
                 rows.append({**what, **row, "to_full": mean, "to_full_low": low, "to_full_high": high})
                 print(rows[-1], flush=True)

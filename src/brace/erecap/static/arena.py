@@ -67,8 +67,8 @@ class Arena:
 
     def like(self, rows: int) -> tuple[Tensor, Tensor]:
         """Keys and values of as many rows elsewhere. Zeros: what is masked in attention must be a number."""
-        shape = (rows, *self._shape)
-        return tuple(torch.zeros(shape, dtype=self._dtype, device=self._device) for _ in range(2))  # type: ignore[return-value]
+        keys = torch.zeros((rows, *self._shape), dtype=self._dtype, device=self._device)
+        return keys, torch.zeros_like(keys)
 
     @property
     def nbytes(self) -> int:
