@@ -24,6 +24,7 @@ from fake_server import (
     pool_at,
     prompt_of,
     refuses,
+    resets,
     sends_then_waits,
     serving,
 )
@@ -76,6 +77,30 @@ def test_the_server_s_template_is_part_of_every_count() -> None:
 def test_a_server_that_does_not_say_what_it_adds_adds_nothing_beforehand(answer: str) -> None:
     with serving(refuses("200 OK", answer)) as server, planner_at(server.url, tokenizer="server") as planner:
         assert planner.prompt_overhead == 0
+
+
+def test_a_connection_lost_once_is_no_answer_lost() -> None:
+    with serving(resets(), renders) as server, planner_at(server.url, tokenizer="server") as planner:
+        assert planner.prompt_overhead == 11
+        assert len(server.requests) == 4
+    with serving(resets(), tokenizes) as server, planner_at(server.url, tokenizer="server") as planner:
+        assert planner.tokenizer.count("abc") == 3
+
+
+@pytest.mark.parametrize(
+    ("behave", "reason"),
+    [(resets(), "lost the connection"), (sends_then_waits(), "no answer in 0.1 s")],
+)
+def test_a_template_that_cannot_be_asked_for_is_an_error_and_not_nothing(
+    behave: Callable[..., None], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting, "TEMPLATE_ANSWER_S", 0.1)
+    with (
+        serving(behave) as server,
+        planner_at(server.url, tokenizer="server") as planner,
+        pytest.raises(ConfigError, match=rf"chat template.*/apply-template.*{reason}"),
+    ):
+        _ = planner.prompt_overhead
 
 
 def test_an_estimate_has_a_margin_and_says_what_it_is() -> None:

@@ -12,12 +12,14 @@ import msgspec
 from brace.context import Tokenizer, WordTokenizer
 from brace.context.tokens import Span
 from brace.errors import ConfigError
-from brace.planners.endpoint.errors import EndpointError, Patience, TimeIsUpError, shown
+from brace.planners.endpoint.errors import EndpointError, PassingError, Patience, TimeIsUpError, shown
 from brace.planners.endpoint.wire import Wire
 
 MARGIN = 1.3
 """The estimate's safety: what a real vocabulary needs more than the built-in words."""
 FIRST_ANSWER_S = 2.0
+TEMPLATE_ANSWER_S = 10.0
+"""What is asked before the first episode may take its time: no robot waits for it."""
 ANSWER_S = 0.25
 """Counts are taken outside any deadline, so the control loop waits for them: not longer than this."""
 REST_S = 2.0
@@ -90,15 +92,20 @@ class ServerTokenizer:
 
     def around(self, url: str) -> int:
         """Tokens that the server's chat template puts around a prompt, through llama.cpp's `/apply-template`;
-        0 where it does not say: then the first answer's usage tells, and it is noted."""
+        0 where it does not know that path: then the first answer's usage tells, and it is noted."""
         body = {"messages": [{"role": "user", "content": _PLACE}]}
-        patience = Patience(at_most_s=FIRST_ANSWER_S)
         try:
-            with self._wire.post(url, msgspec.json.encode(body), self._headers, patience) as reply:
-                answer = b"".join(reply.chunks)
-            rendered = msgspec.json.decode(answer)["prompt"] if reply.status == 200 else ""
+            status, answer = self._post(url, body, Patience(at_most_s=TEMPLATE_ANSWER_S))
+        except (EndpointError, TimeIsUpError) as error:
+            reason = str(error) or f"no answer in {TEMPLATE_ANSWER_S:g} s"
+            raise ConfigError(
+                f"planner 'openai': what the server's chat template adds cannot be asked at {url} "
+                f"({reason}): is it busy or gone? Try again, or set chat = false if it has no template"
+            ) from error
+        try:
+            rendered = msgspec.json.decode(answer)["prompt"] if status == 200 else ""
             before, place, after = rendered.partition(_PLACE)
-        except (EndpointError, TimeIsUpError, msgspec.DecodeError, KeyError, TypeError, AttributeError):
+        except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
             return 0
         return self.count(before) + self.count(after) if place else 0
 
@@ -123,10 +130,9 @@ class ServerTokenizer:
         body = {"content": text, "add_special": False, "with_pieces": with_pieces}
         patience = Patience(at_most_s=ANSWER_S if self._answered else FIRST_ANSWER_S)
         try:
-            with self._wire.post(self._url, msgspec.json.encode(body), self._headers, patience) as reply:
-                answer = b"".join(reply.chunks)
-            if reply.status != 200:
-                raise EndpointError(f"it answered {reply.status}")
+            status, answer = self._post(self._url, body, patience)
+            if status != 200:
+                raise EndpointError(f"it answered {status}")
             tokens: list[Any] = msgspec.json.decode(answer)["tokens"]
         except (EndpointError, TimeIsUpError, msgspec.DecodeError, KeyError, TypeError) as error:
             if not self._answered:
@@ -140,6 +146,19 @@ class ServerTokenizer:
             raise _NoAnswerError from error
         self._answered = True
         return tokens
+
+    def _post(self, url: str, body: dict[str, Any], patience: Patience) -> tuple[int, bytes]:
+        """The status and the whole answer. A server may close a kept connection just as it is used: once
+        more, then, on a new one."""
+        request = msgspec.json.encode(body)
+        try:
+            return self._post_once(url, request, patience)
+        except PassingError:
+            return self._post_once(url, request, patience)
+
+    def _post_once(self, url: str, request: bytes, patience: Patience) -> tuple[int, bytes]:
+        with self._wire.post(url, request, self._headers, patience) as reply:
+            return reply.status, b"".join(reply.chunks)
 
 
 class _NoAnswerError(Exception):
