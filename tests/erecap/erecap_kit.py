@@ -133,16 +133,25 @@ def reference(
 
     Logits of the last token of `ids` and of each of `more`.
     """
+
+    def unseen(layer: int) -> Tensor:
+        seen = torch.cat([kept[layer], torch.ones(len(more), dtype=torch.bool)])
+        return ~seen[None, :].expand(len(seen), -1)
+
+    return masked(name, attention, [*ids, *more], unseen)[len(ids) - 1 :]
+
+
+def masked(name: str, attention: str, ids: Sequence[int], unseen: Callable[[int], Tensor]) -> Tensor:
+    """The plain model's logits, no cache; `unseen` tells of a layer what is hidden, [queries, keys]. Every
+    token sees itself."""
     model, windows = model_of(name, attention), FAMILIES[name].windows
-    total = len(ids) + len(more)
-    place = torch.arange(total)
+    place = torch.arange(len(ids))
 
     def masking(layer: int) -> Callable[..., Any]:
         look = place[None, :] <= place[:, None]
         if windows[layer] is not None:
             look = look & (place[None, :] > place[:, None] - windows[layer])
-        seen = torch.cat([kept[layer], torch.ones(len(more), dtype=torch.bool)])
-        look = (look & seen[None, :]) | torch.eye(total, dtype=torch.bool)
+        look = (look & ~unseen(layer)) | torch.eye(len(ids), dtype=torch.bool)
         mask = look[None, None]
         if attention == "eager":
             mask = torch.zeros(mask.shape, dtype=torch.float64).masked_fill(~mask, -1e300)
@@ -154,11 +163,11 @@ def reference(
     ]
     try:
         with torch.no_grad():
-            logits = model(row([*ids, *more]), use_cache=False).logits[0]
+            logits: Tensor = model(row(ids), use_cache=False).logits[0]
     finally:
         for hook in hooks:
             hook.remove()
-    return logits[len(ids) - 1 :]
+    return logits
 
 
 def close(one: Tensor, other: Tensor, attention: str = "sdpa") -> None:

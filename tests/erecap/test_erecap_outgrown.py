@@ -27,8 +27,9 @@ def words(number: int) -> list[int]:
     return [draw.randint(1, 250) for _ in range(number)]
 
 
-def test_it_is_compacted_to_what_lives_and_goes_on(short_sighted: Engine) -> None:
-    session = Session(short_sighted, BUDGET)
+@pytest.mark.parametrize("evict", [True, False])
+def test_it_is_compacted_to_what_lives_and_goes_on(short_sighted: Engine, evict: bool) -> None:
+    session = Session(short_sighted, BUDGET, evict=evict)
     prompt = words(2000)
     ways = []
     for end in range(150, 2000, 50):
@@ -36,14 +37,15 @@ def test_it_is_compacted_to_what_lives_and_goes_on(short_sighted: Engine) -> Non
         ways.append(reading.how)
         assert reading.kept_last <= BUDGET
         assert reading.tokens == end
-        if reading.how == "extended":
+        if reading.how in ("extended", "evicted"):
             assert (reading.tokens_cached, reading.tokens_read) == (end - 50, 50)
         elif end > 600:
             assert reading.tokens_read <= BUDGET + 50, "only what lives and what is new is read again"
         assert int(session.context.next_position) <= 600
         assert torch.isfinite(session.context.logits).all()
     assert ways[0] == "read"
-    assert set(ways[1:]) == {"extended", "compacted"}
+    assert set(ways[1:]) == {"extended", "compacted"} | ({"evicted"} if evict else set())
+    assert ways.count("compacted") < 6 if evict else ways.count("compacted") > 20
 
 
 def test_what_lives_is_read_as_a_prompt_of_its_own(short_sighted: Engine) -> None:
@@ -67,7 +69,7 @@ def test_the_lower_it_compacts_to_the_rarer_it_has_to(short_sighted: Engine) -> 
     prompt = words(2000)
     compactions = {}
     for target in (BUDGET, 120):
-        session = Session(short_sighted, BUDGET, compact_to=target)
+        session = Session(short_sighted, BUDGET, evict=False, compact_to=target)
         ways = [session.read(prompt[:end]).how for end in range(190, 590, 20)]
         compactions[target] = ways.count("compacted")
     assert compactions[BUDGET] == 19

@@ -150,7 +150,7 @@ def test_how_much_must_be_shared_can_be_set() -> None:
 )
 def test_over_budget_is_compacted_to_the_budget_and_goes_on_from_there(name: str, attention: str) -> None:
     engine = engine_of(name, attention)
-    session = Session(engine, budget=60)
+    session = Session(engine, budget=60, evict=False)
     assert session.read(PROMPT).how == "read"
     reading = session.read(PROMPT + SUFFIX)
     assert (reading.how, reading.tokens_cached, reading.kept_last) == ("compacted", 0, 60)

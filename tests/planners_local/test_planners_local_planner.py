@@ -260,3 +260,24 @@ def test_writing_ends_where_the_positions_end(folder: Path) -> None:
 def test_an_empty_prompt_fails_clearly(folder: Path) -> None:
     with pytest.raises(ConfigError, match="empty context"):
         ask(make(folder), Prompt("", 0, 0, "full", "none"))
+
+
+def test_a_ratio_prunes_calls_that_have_no_budget(folder: Path) -> None:
+    kept = {}
+    for ratio in (None, 0.9, 0.6):
+        planner = make(folder, ratio=ratio, max_new_tokens=1)
+        prompt = prompt_of(history(40), planner)
+        assert prompt.budget is None
+        _, usage = ask(planner, prompt)
+        assert usage is not None
+        kept[ratio] = usage.kept_last
+        assert usage.tokens_read == planner.tokenizer.count(prompt.text) + planner.prompt_overhead
+    assert kept[0.6] < kept[0.9] < kept[None]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("ratio", 0.0), ("ratio", 1.5), ("compact_to", 0), ("compact_to", 2)]
+)
+def test_a_share_that_is_none_is_refused(folder: Path, option: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=f"{option} = {value}: must be above 0 and at most 1"):
+        make(folder, **{option: value})

@@ -28,6 +28,12 @@ def engine(folder: Path) -> Engine:
     return Engine(load_model(folder)[0], scorers.create("attention"))
 
 
+@pytest.fixture(scope="module")
+def lasting(folder: Path) -> Engine:
+    """With a scorer whose judgements last."""
+    return Engine(load_model(folder)[0], scorers.create("hidden-norm"))
+
+
 def tokens(length: int, foot: int = 5, seed: int = 0) -> PromptTokens:
     """A beginning that is the same for all lengths, lines of a dozen tokens, and a foot of its own."""
     draw = torch.Generator().manual_seed(seed)
@@ -199,31 +205,44 @@ def test_what_cannot_be_read_is_said_and_the_next_call_works(
     assert torch.allclose(reader.context.logits, from_scratch(engine, tokens(220)), atol=1e-3)
 
 
-def test_a_deadline_too_near_for_one_piece_is_met_with_smaller_ones(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A fake clock that ticks once for every token in every layer, and time for 40 tokens a call."""
-    expected, run_layer = from_scratch(engine, tokens(100)), engine.backbone.run_layer
+def read_in_short_calls(
+    engine: Engine, prompt: PromptTokens, budget: int | None, each: int, monkeypatch: pytest.MonkeyPatch
+) -> tuple[PromptReader, Reading]:
+    """By a fake clock that ticks once for every token in every layer, with time for `each` tokens a call."""
+    run_layer = engine.backbone.run_layer
 
     class FakeClock(FakeLimits):
         ticks = 0
 
         def expired(self) -> bool:
-            return self.ticks > 40 * engine.backbone.n_layers
+            return self.ticks > each * engine.backbone.n_layers
 
         def run_layer(self, index: int, hidden: torch.Tensor, *rest: Any) -> torch.Tensor:
             self.ticks += hidden.shape[1]
             return run_layer(index, hidden, *rest)
 
-    reader, readings = PromptReader(engine, reuse=True), []
+    reader = PromptReader(engine, reuse=True)
     for _ in range(12):
         clock = FakeClock()
         monkeypatch.setattr(engine.backbone, "run_layer", clock.run_layer)
         with contextlib.suppress(TimeUp):
-            readings.append(reader.read(tokens(100), None, clock, whole_lines=False))
-            break
-    assert readings[0].tokens_cached > 0
+            return reader, reader.read(prompt, budget, clock, whole_lines=False)
+    raise AssertionError("it never got there")
+
+
+def test_a_deadline_too_near_for_one_piece_is_met_with_smaller_ones(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = from_scratch(engine, tokens(100))
+    reader, reading = read_in_short_calls(engine, tokens(100), None, 40, monkeypatch)
+    assert reading.tokens_cached > 0
     assert torch.allclose(reader.context.logits, expected, atol=1e-3)
+
+
+def test_so_is_one_too_near_to_prune_all_at_once(lasting: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, reading = read_in_short_calls(lasting, tokens(700), 160, 120, monkeypatch)
+    assert reading.tokens_cached > 0
+    assert reading.kept_last == 160
 
 
 def test_what_was_read_before_survives_a_cut(engine: Engine) -> None:
@@ -248,3 +267,42 @@ def test_a_compaction_never_aims_below_what_may_not_be_cut(engine: Engine) -> No
     reader = PromptReader(engine, reuse=True, compact_to=0.01)
     prompt = tokens(300)
     assert sum(prompt.floor) <= read(reader, prompt, 100).kept_last <= 100
+
+
+def test_over_its_budget_only_news_are_read_and_floors_survive(lasting: Engine) -> None:
+    reader = PromptReader(lasting, reuse=True)
+    ways = []
+    for length in (100, 150, 190, 260, 300):
+        reading = read(reader, tokens(length), 160)
+        ways.append(reading.how)
+        assert reading.kept_last <= 160
+        held = set(reader.context.positions[-1][0].tolist())
+        assert {place for place, fixed in enumerate(tokens(length).floor) if fixed} <= held
+    assert ways == ["read", "extended", "evicted", "evicted", "evicted"]
+    assert (reading.tokens_cached, reading.tokens_read) == (255, 45)
+
+
+def test_news_that_leave_no_room_are_taken_in_bit_by_bit(lasting: Engine) -> None:
+    reader = PromptReader(lasting, reuse=True)
+    read(reader, tokens(150), 160)
+    reading = read(reader, tokens(600), 160)
+    assert (reading.how, reading.tokens_cached, reading.tokens_read) == ("evicted", 145, 455)
+    assert reading.kept_last == 160
+
+
+def test_a_larger_budget_reads_anew_what_was_pruned_to_much_less(lasting: Engine) -> None:
+    reader = PromptReader(lasting, reuse=True)
+    read(reader, tokens(400), 120)
+    assert read(reader, tokens(410), 125).how == "evicted"
+    assert read(reader, tokens(420), 300).tokens_cached == 0
+    assert read(reader, tokens(430), 150).tokens_cached == 415, "less can be kept of what is there"
+    assert read(reader, tokens(440), None).kept_last == 440
+
+
+def test_what_was_pruned_for_a_reading_that_was_cut_is_not_taken_for_the_whole(lasting: Engine) -> None:
+    reader = PromptReader(lasting, reuse=True)
+    read(reader, tokens(150), 160)
+    with pytest.raises(TimeUp):
+        read(reader, tokens(300), 160, looks=5)
+    assert min(reader.context.cache.lengths()) < 145, "room was made before it was cut"
+    assert read(reader, tokens(300), None).kept_last == 300

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from brace.erecap.eviction import Worth, with_note
+
 _SPARE = 64
 """Room for this many further tokens is made at a time, so that decoding does not copy the cache each step."""
 
@@ -33,6 +35,11 @@ class LayerCache:
         self.keys[:, :, self.length : end] = keys
         self.values[:, :, self.length : end] = values
         self.length = end
+
+    def retain(self, kept: Tensor) -> None:
+        """Hold only these, given by their number, in order."""
+        self.keys, self.values = self.keys[:, :, kept], self.values[:, :, kept]
+        self.length = len(kept)
 
     def view(self) -> tuple[Tensor, Tensor]:
         """What is filled."""
@@ -89,6 +96,25 @@ class Context:
     """[batch]: where the next token stands."""
     logits: Tensor
     """[batch, vocabulary]: of the token after the last one read."""
+    worth: Worth | None = None
+    """Per pruning layer, [batch, tokens]: what the scorer noted of its tokens, to prune again later."""
+    told: str = ""
+    """What the last reading took beside reading, for the record: here nothing ever."""
+
+    def places(self, layer: int) -> Tensor:
+        """The positions that a layer holds (one sequence only: batch 1)."""
+        return self.positions[layer][0]
+
+    def retain(self, layer: int, kept: Tensor) -> None:
+        """Hold only these of a layer's tokens, given by their number in it, in order (batch 1)."""
+        self.cache.layers[layer].retain(kept)
+        self.positions[layer], self.valid[layer] = self.positions[layer][:, kept], self.valid[layer][:, kept]
+        if self.worth is not None and layer in self.worth:
+            self.worth[layer] = self.worth[layer][:, kept]
+
+    def note(self, layer: int, noted: Tensor) -> None:
+        """What the scorer says of tokens that are being read."""
+        self.worth = with_note(self.worth, layer, noted, self.positions[layer].shape[1])
 
     def append(self, layer: int, positions: Tensor, valid: Tensor) -> None:
         """Note tokens that were added to a layer."""
@@ -109,6 +135,8 @@ class Context:
             self.positions[index] = self.positions[index][:, :held]
             self.valid[index] = self.valid[index][:, :held]
             layer.length = held
+            if self.worth is not None and index in self.worth:
+                self.worth[index] = self.worth[index][:, :held]
         self.next_position = self.next_position.clamp(max=position)
 
     def undo(self) -> None:

@@ -16,8 +16,10 @@ from torch import Tensor
 from brace.erecap.attention import folded
 from brace.erecap.backbone import Backbone
 from brace.erecap.cache import Context, KvCache
+from brace.erecap.eviction import Worth
+from brace.erecap.masks import mask_for
 from brace.erecap.memory import within_memory
-from brace.erecap.schedule import TAIL_LEAST, Keep, Schedule
+from brace.erecap.schedule import TAIL_LEAST, Keep, Schedule, pruning_layers
 from brace.erecap.scorers.base import ScoreInput, Scorer
 from brace.erecap.scorers.recency import Recency
 from brace.erecap.selection import choose, gather, must_stay, rank, whole_segments
@@ -88,11 +90,13 @@ class Engine:
         keep: Keep | None = None,
         floor: Tensor | None = None,
         segments: Tensor | None = None,
+        remember: bool = False,
     ) -> Prefill:
         """Read `ids`, [batch, tokens], padded left or right where `attention_mask` is 0.
 
         `floor` marks tokens that are never dropped; `segments` numbers the segment of each token, and then a
         segment lives or dies as a whole (a token of none, numbered below 0, goes unless it is protected).
+        `remember` notes what tokens are worth, if the scorer's judgements last, so that more can go later.
         """
         ids, valid = self._checked(ids, attention_mask)
         floor = None if floor is None else _like(ids, floor, "floor").bool() & valid
@@ -105,10 +109,12 @@ class Engine:
             self.scorer.prepare(self.backbone, ids, valid)
         if self._static is not None and len(ids) == 1 and segments is None and attention_mask is None:
             with torch.inference_mode(), within_memory(self.backbone, ids.shape[1]):
-                made = self._static.prefill(ids, schedules[0], keep or Keep(), floor, floors[0])
+                made = self._static.prefill(
+                    ids, schedules[0], keep or Keep(), floor, floors[0], remember and self.scorer.lasts
+                )
             return Prefill(made.context, [made.schedule], how=made.how)
         with torch.inference_mode(), folded(self.backbone.config), within_memory(self.backbone, ids.numel()):
-            prefill = self._read(ids, valid, schedules, floor, segments)
+            prefill = self._read(ids, valid, schedules, floor, segments, remember and self.scorer.lasts)
         held = int(prefill.survivors[-1].sum(1).max())
         if keep is not None and keep.budget is not None and held > keep.budget:
             # By segments only: how far the tail's own segments reach shows on the way down.
@@ -129,7 +135,7 @@ class Engine:
             rotation = backbone.rotate(hidden, positions)
             cache = KvCache()
             for index in range(layer):
-                mask = self._mask(index, positions, positions, valid)
+                mask = mask_for(backbone, index, positions, positions, valid)
                 hidden = backbone.run_layer(index, hidden, mask, positions, rotation, cache)
             return self.scorer.score(
                 ScoreInput(layer, hidden, positions, valid, positions, rotation, backbone)
@@ -142,17 +148,19 @@ class Engine:
         attention_mask: Tensor | None = None,
         *,
         every: bool = False,
+        remember: bool = False,
     ) -> Tensor:
         """Read more tokens after what `context` holds (a chat turn, a suffix); the new logits.
 
-        With `every` those after each of the new tokens, [batch, tokens, vocabulary].
+        With `every` those after each of the new tokens, [batch, tokens, vocabulary]. `remember` notes what
+        they are worth, if the context knows that of all others.
         """
         ids, valid = self._checked(ids, attention_mask)
         if len(ids) != len(context.next_position):
             raise ConfigError(f"{len(ids)} rows to read on {len(context.next_position)} rows of context")
         backbone = self.backbone
         if isinstance(context, StaticContext):
-            return self._extend_static(context, ids, attention_mask, every)
+            return self._extend_static(context, ids, attention_mask, every, remember)
         positions = context.next_position[:, None] + (valid.cumsum(1) - 1).clamp(min=0)
         if int(positions.max()) >= backbone.max_positions:
             raise ConfigError(_too_long(int(positions.max()) + 1, backbone.max_positions))
@@ -160,8 +168,11 @@ class Engine:
             hidden = backbone.embed(ids)
             rotation = backbone.rotate(hidden, positions)
             for layer in range(backbone.n_layers):
+                if remember and context.worth is not None and layer in context.worth:
+                    given = ScoreInput(layer, hidden, positions, valid, positions, rotation, backbone)
+                    context.note(layer, self.scorer.lasting(given))
                 context.append(layer, positions, valid)
-                mask = self._mask(layer, positions, context.positions[layer], context.valid[layer])
+                mask = mask_for(backbone, layer, positions, context.positions[layer], context.valid[layer])
                 hidden = backbone.run_layer(layer, hidden, mask, positions, rotation, context.cache)
             context.next_position = context.next_position + valid.sum(1)
             if every:
@@ -183,7 +194,7 @@ class Engine:
         return None if why_not else StaticPath(self.backbone, self.scorer)
 
     def _extend_static(
-        self, context: StaticContext, ids: Tensor, attention_mask: Tensor | None, every: bool
+        self, context: StaticContext, ids: Tensor, attention_mask: Tensor | None, every: bool, remember: bool
     ) -> Tensor:
         if attention_mask is not None:
             raise ConfigError("a context of the static path is read on without padding")
@@ -193,7 +204,7 @@ class Engine:
         if self._static is None:
             raise ConfigError("this context is of another engine, on the static path")
         with torch.inference_mode(), within_memory(self.backbone, ids.shape[1]):
-            return self._static.extend(context, ids, every=every)
+            return self._static.extend(context, ids, every=every, remember=remember)
 
     def _read(
         self,
@@ -202,6 +213,7 @@ class Engine:
         schedules: list[Schedule],
         floor: Tensor | None,
         segments: Tensor | None,
+        remember: bool,
     ) -> Prefill:
         backbone = self.backbone
         positions = (valid.cumsum(1) - 1).clamp(min=0)
@@ -214,10 +226,18 @@ class Engine:
         worth = torch.zeros(ids.shape, device=ids.device)
         all_positions, all_valid, survivors = [], [], []
         steps = {layer: step for step, layer in enumerate(schedules[0].layers)} if schedules else {}
+        noting = (schedules[0].layers or pruning_layers(backbone.n_layers)) if remember else ()
+        noted: Worth = {}
         for layer in range(backbone.n_layers):
+            given = ScoreInput(layer, hidden, positions, valid, places, rotation, backbone)
+            if layer in noting:
+                noted[layer] = self.scorer.lasting(given)
             if layer in steps:
-                given = ScoreInput(layer, hidden, positions, valid, places, rotation, backbone)
-                scores = self.scorer.score(given)
+                scores = (
+                    self.scorer.again(layer, noted[layer], positions, given.last)
+                    if layer in noting
+                    else self.scorer.score(given)
+                )
                 kept = [schedule.kept[steps[layer]] for schedule in schedules]
                 chosen = choose(scores, must_stay(valid, floor), valid, kept, segments)
                 # Only what is still there: the surplus of a shorter row was scored before, or is padding.
@@ -230,37 +250,19 @@ class Engine:
                 )
                 positions, places = positions.gather(1, order), places.gather(1, order)
                 valid = filled
+                if layer in noting:
+                    noted[layer] = noted[layer].gather(1, order)
                 floor = None if floor is None else floor.gather(1, order)
                 segments = None if segments is None else segments.gather(1, order)
-            mask = self._mask(layer, positions, positions, valid)
+            mask = mask_for(backbone, layer, positions, positions, valid)
             hidden = backbone.run_layer(layer, hidden, mask, positions, rotation, cache)
             all_positions.append(positions)
             all_valid.append(valid)
             seen = torch.zeros_like(ids, dtype=torch.bool)
             survivors.append(seen.scatter(1, places, valid))
         logits = backbone.logits(_last(hidden, positions, valid))
-        context = Context(cache, all_positions, all_valid, next_position, logits)
+        context = Context(cache, all_positions, all_valid, next_position, logits, noted or None)
         return Prefill(context, schedules, survivors, worth)
-
-    def _mask(self, layer: int, queries: Tensor, keys: Tensor, valid: Tensor) -> Tensor | None:
-        """Where queries at these positions may look. None lets the attention use its fast causal way."""
-        window = self.backbone.windows[layer]
-        whole = bool(valid.all())
-        # A window that reaches over all positions (gaps of dropped tokens included) is none.
-        if window is not None and int(queries.max() - keys.min()) < window:
-            window = None
-        # Order is position, so plain causality holds within a prefill, and one last query sees all.
-        # Eager attention without a mask is not causal.
-        eager = self.backbone.config._attn_implementation == "eager"
-        if whole and window is None and queries.shape[1] in ((1,) if eager else (1, keys.shape[1])):
-            return None
-        look = keys[:, None, :] <= queries[:, :, None]
-        if window is not None:
-            look &= keys[:, None, :] > queries[:, :, None] - window
-        look &= valid[:, None, :]
-        # A padded query looks at nothing real; let it see itself, for softmax of nothing is NaN.
-        blind = ~look.any(2, keepdim=True)
-        return (look | blind)[:, None]
 
     def _schedules(self, valid: Tensor, floor: Tensor | None, keep: Keep) -> tuple[list[Schedule], list[int]]:
         """One a row, and how many floors it has outside its head and tail."""

@@ -3,8 +3,10 @@
 What was read stays in the caches. A new prompt is compared with the old one token by token; the common
 beginning is reused, whatever the old prompt had after it (its last lines, the words that ask for the plan,
 the plan that was written) is forgotten, and only the rest is read. When what is kept would exceed the budget,
-the whole prompt is read anew, pruned to the budget: a compaction. When the prompt has outgrown the model's
-positions, what still lives in the last layer is read anew with what is new, in positions counted afresh.
+what is worth least leaves the caches. Where that cannot be (the scorer's judgements do not last, whole
+segments are wanted, a floor has gone before, floors and news leave no room), the whole prompt is read anew,
+pruned: a compaction. When the prompt has outgrown the model's positions, what still lives in the last layer
+is read anew with what is new, in positions counted afresh.
 """
 
 from __future__ import annotations
@@ -13,14 +15,16 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from brace.erecap.engine import AnyContext, Engine
-from brace.erecap.schedule import Keep
+from brace.erecap.eviction import evict
+from brace.erecap.schedule import HEAD, TAIL_LEAST, Keep
 from brace.errors import ConfigError
 
-How = Literal["read", "extended", "compacted", "restarted"]
+How = Literal["read", "extended", "evicted", "compacted", "restarted"]
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,8 @@ class Reading:
     """What one call had to read."""
 
     how: How
-    """read: the first time · extended: only what is new · compacted: anew, pruned to the budget · restarted:
-    anew, because the beginning had changed."""
+    """read: the first time · extended: only what is new · evicted: only what is new, others had to go ·
+    compacted: anew, pruned to the budget · restarted: anew, because the beginning had changed."""
     tokens: int
     """The prompt's length."""
     tokens_cached: int
@@ -43,7 +47,7 @@ class Reading:
     changed_at: int | None = None
     """Where the old prompt and the new one part, if that is before the old one's end."""
     way: str = ""
-    """Which way a reading from the beginning went (`Prefill.how`)."""
+    """Which way a reading from the beginning went (`Prefill.how`), or what had to be captured for another."""
 
 
 class Session:
@@ -55,23 +59,29 @@ class Session:
         budget: int | None = None,
         *,
         compact_to: int | None = None,
+        evict: bool = True,
         least_shared: float = 0.5,
     ) -> None:
-        """`budget` bounds the last layer's cache, and a compaction ends at `compact_to` (the budget, if not
-        given): the lower, the rarer compactions are, and the less is left. A prompt that shares less than
-        `least_shared` of the old one is read anew: what a pruned cache holds was chosen for the old text."""
-        if compact_to is not None and (budget is None or not 1 <= compact_to <= budget):
-            raise ConfigError(f"compact_to = {compact_to}: must be between 1 and the budget of {budget}")
+        """`budget` bounds the last layer's cache. Without `evict` a prompt that outgrows it is read anew. A
+        compaction ends at `compact_to` (the budget, if not given): the lower, the rarer compactions are, and
+        the less is left. A prompt that shares less than `least_shared` of the old one is read anew: what a
+        pruned cache holds was chosen for the old text."""
+        self.limit(budget, compact_to)
         if not 0 <= least_shared <= 1:
             raise ConfigError(f"least_shared = {least_shared}: must be between 0 and 1")
         self._engine = engine
-        self._budget = budget
-        self._compact_to = compact_to or budget
+        self._evict = evict
         self._least_shared = least_shared
         self._ids: list[int] = []
         self._origin: list[int] = []
         """For each position of the caches, the place in the prompt it stands for."""
         self._context: AnyContext | None = None
+
+    def limit(self, budget: int | None, compact_to: int | None = None) -> None:
+        """Bind the readings from now on; what has gone does not come back."""
+        if compact_to is not None and (budget is None or not 1 <= compact_to <= budget):
+            raise ConfigError(f"compact_to = {compact_to}: must be between 1 and the budget of {budget}")
+        self._budget, self._compact_to = budget, compact_to or budget
 
     @property
     def context(self) -> AnyContext:
@@ -83,7 +93,7 @@ class Session:
     def read(
         self, ids: list[int], *, floor: list[bool] | None = None, segments: list[int] | None = None
     ) -> Reading:
-        """Take the prompt in. `floor` and `segments` matter when it has to be compacted."""
+        """Take the prompt in. `floor` and `segments` matter when it is over the budget."""
         if not ids:
             raise ConfigError("an empty context cannot be read")
         if self._context is None:
@@ -100,23 +110,40 @@ class Session:
         new = len(ids) - shared
         living = context.living_before(cut)
         over_budget = self._budget is not None and len(living) + new > self._budget
-        if over_budget or cut + new > self._engine.backbone.max_positions:
+        fits = cut + new <= self._engine.backbone.max_positions
+        if over_budget or not fits:
             places = [self._origin[position] for position in living] + list(range(shared, len(ids)))
-            return self._anew(ids, "compacted", floor, segments, changed_at, places)
+            evictable = fits and self._evict and segments is None and not _missing(floor, places)
+            if not evictable or not self._make_room(shared, len(ids), floor):
+                return self._anew(ids, "compacted", floor, segments, changed_at, places)
         self.forget_from(shared)
         try:
-            self._engine.extend(context, self._tensor(ids[shared:]))
+            self._engine.extend(context, self._tensor(ids[shared:]), remember=True)
         except BaseException:
             context.undo()
             raise
         self._ids, self._origin = list(ids), [*self._origin, *range(shared, len(ids))]
-        return self._reading("extended", shared, new, changed_at)
+        how: How = "evicted" if over_budget else "extended"
+        return self._reading(how, shared, new, changed_at, context.told)
 
     def forget_from(self, place: int) -> None:
         """Hold only what was read before this place of the prompt."""
         cut = bisect_left(self._origin, place)
         self.context.crop(cut)
         self._ids, self._origin = self._ids[:place], self._origin[:cut]
+
+    def _make_room(self, shared: int, end: int, floor: list[bool] | None) -> bool:
+        """Hold only as much of what was read before `shared` that the rest, up to `end`, fits the budget."""
+        places = [*self._origin[: bisect_left(self._origin, shared)], *range(shared, end)]
+        marks = None if floor is None else np.array(floor)[places]
+        new, tokens = end - shared, len(places)
+        floors = 0 if marks is None else int(marks[HEAD : max(HEAD, tokens - TAIL_LEAST)].sum())
+        schedule = Keep(budget=self._budget).schedule(tokens, self._engine.backbone.n_layers, floors)
+        self.forget_from(shared)
+        device = self._engine.backbone.device
+        given = None if marks is None else torch.from_numpy(marks).to(device)
+        with torch.inference_mode():
+            return evict(self.context, self._engine.scorer, schedule, new, given)
 
     def _anew(
         self,
@@ -136,6 +163,7 @@ class Session:
             keep=Keep(budget=self._compact_to if pruned else None),
             floor=None if floor is None else torch.tensor([[floor[place] for place in places]]),
             segments=None if segments is None else self._tensor([segments[place] for place in places]),
+            remember=self._evict and self._budget is not None and segments is None,
         )
         self._context, self._ids, self._origin = prefill.context, list(ids), places
         return self._reading(how, 0, len(places), changed_at, prefill.how)
@@ -147,6 +175,15 @@ class Session:
 
     def _tensor(self, numbers: list[int]) -> Tensor:
         return torch.tensor([numbers], device=self._engine.backbone.device)
+
+
+def _missing(floor: list[bool] | None, places: list[int]) -> bool:
+    """Whether a floor is not among these places."""
+    if floor is None:
+        return False
+    wanted = np.array(floor)
+    wanted[places] = False
+    return bool(wanted.any())
 
 
 def common_prefix(old: list[int], new: list[int]) -> int:

@@ -15,7 +15,7 @@ from brace.context import HfTokenizer, Tokenizer
 from brace.errors import ConfigError, suggestion
 from brace.plan import SkillSet
 from brace.planners.base import Limits, Prompt, Usage
-from brace.planners.prompt_tokens import PromptEncoder
+from brace.planners.prompt_tokens import PromptEncoder, PromptTokens
 from brace.registry import planners, scorers
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ class TransformersPlanner:
         reuse: bool = True,
         chat: bool = True,
         path: Literal["auto", "eager", "static"] = "auto",
+        evict: bool = True,
         compact_to: float = 1.0,
+        ratio: float | None = None,
     ) -> None:
         """Load the model.
 
@@ -58,8 +60,10 @@ class TransformersPlanner:
         `options`; by default the folder's own predictor, else `attention`. `granularity` prunes single tokens
         or whole lines. `constrain` lets the model write nothing but plans of the world it is bound to.
         `reuse` keeps what was read for the next call. `chat` applies the tokenizer's chat template, if any.
-        `path` is the way through the layers: `auto` takes the fast one on a GPU. `compact_to` is the share of
-        its budget that a prompt over it is pruned to: below 1 the next calls read on before they prune again.
+        `path` is the way through the layers: `auto` takes the fast one on a GPU. `evict` makes room for news
+        by dropping the least of what is kept; without it, or where the scorer cannot tell, a prompt over its
+        budget is read anew and pruned to the share `compact_to` of it: below 1 the next calls read on.
+        `ratio` is for calls without a budget: each pruning layer keeps this share of its tokens.
         """
         if granularity not in ("token", "segment"):
             raise ConfigError(f"planner option granularity = {granularity!r}: must be token or segment")
@@ -67,6 +71,8 @@ class TransformersPlanner:
             raise ConfigError(f"planner option max_new_tokens = {max_new_tokens}: must be 1 or more")
         if not 0 < compact_to <= 1:
             raise ConfigError(f"planner option compact_to = {compact_to}: must be above 0 and at most 1")
+        if ratio is not None and not 0 < ratio <= 1:
+            raise ConfigError(f"planner option ratio = {ratio}: must be above 0 and at most 1")
         from brace.erecap import Engine  # noqa: PLC0415 - an extra
         from brace.planners.plan_writing import PlanWriter  # noqa: PLC0415 - needs it, too
         from brace.planners.prompt_reading import PromptReader  # noqa: PLC0415 - needs it, too
@@ -74,7 +80,8 @@ class TransformersPlanner:
         self.name = f"transformers:{Path(model).name}"
         decoder, self._hf_tokenizer = _load(model, dtype, device)
         self._engine = Engine(decoder, _scorer(scorer, model), path)
-        self._reader = PromptReader(self._engine, reuse=reuse, compact_to=compact_to)
+        self._reader = PromptReader(self._engine, reuse=reuse, evict=evict, compact_to=compact_to)
+        self._ratio = ratio
         self._encoder = PromptEncoder(self._hf_tokenizer, chat)
         self._tokenizer = HfTokenizer(self._hf_tokenizer, name=self.name)
         self._end_tokens = _end_tokens(decoder, self._hf_tokenizer)
@@ -122,12 +129,22 @@ class TransformersPlanner:
 
         tokens = self._encoder.encode(prompt)
         try:
-            reading = self._reader.read(tokens, prompt.budget, limits, whole_lines=self._whole_lines)
+            reading = self._reader.read(
+                tokens, self._budget(prompt, tokens), limits, whole_lines=self._whole_lines
+            )
         except TimeUp:
             return
         yield self._usage(reading)
         mask = self._constraint.begin() if self._constraint is not None else None
         yield from self._writer.write(self._reader.context, mask, limits, tokens.ids)
+
+    def _budget(self, prompt: Prompt, tokens: PromptTokens) -> int | None:
+        if prompt.budget is not None or self._ratio is None:
+            return prompt.budget
+        from brace.erecap.schedule import HEAD, TAIL_LEAST, Keep  # noqa: PLC0415 - an extra
+
+        floors = sum(tokens.floor[HEAD:-TAIL_LEAST])
+        return Keep(self._ratio).schedule(len(tokens.ids), self._engine.backbone.n_layers, floors).last
 
     def _usage(self, reading: Reading) -> Usage:
         unbound = self._vocabulary is not None and self._constraint is None
@@ -163,7 +180,9 @@ class EmbeddedPlanner(TransformersPlanner):
         constrain: bool = True,
         reuse: bool = True,
         path: Literal["auto", "eager", "static"] = "auto",
+        evict: bool = True,
         compact_to: float = 1.0,
+        ratio: float | None = None,
     ) -> None:
         """Load it; the options are those of `transformers`."""
         missing = [
@@ -178,7 +197,7 @@ class EmbeddedPlanner(TransformersPlanner):
             )
         super().__init__(
             str(EMBEDDED), scorer, granularity, max_new_tokens, dtype, device, constrain, reuse,
-            chat=False, path=path, compact_to=compact_to,
+            chat=False, path=path, evict=evict, compact_to=compact_to, ratio=ratio,
         )  # fmt: skip
         self.name = "embedded"
 

@@ -7,22 +7,26 @@ once comes further with every call.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 from brace.erecap import AnyContext, Backbone, Engine, Reading, Session
-from brace.erecap.schedule import protected
+from brace.erecap.schedule import HEAD, protected
 from brace.erecap.session import common_prefix
 from brace.errors import ConfigError
 from brace.planners.base import Limits
 from brace.planners.prompt_tokens import PromptTokens
 
 PIECE, LEAST_PIECE = 512, 16
-"""An unpruned prompt is read in about so many tokens at a time; fewer when not one piece was finished."""
+"""A prompt is read in at most so many tokens at a time, fewer when not one piece was finished; one that is
+pruned as a whole is an exception."""
 LEAST_SHARED = 0.5
 """A prompt that shares less than this part of the old one is read anew: little would be saved, and what
 pruned caches hold was chosen for another text."""
+LEAST_LIMIT = 0.5
+"""Caches that were pruned to less than this part of what may be held now are read anew."""
 
 
 class TimeUp(Exception):  # noqa: N818 - no error: it ends a reading nobody waits for
@@ -32,13 +36,14 @@ class TimeUp(Exception):  # noqa: N818 - no error: it ends a reading nobody wait
 class PromptReader:
     """One engine and at most one prompt's caches."""
 
-    def __init__(self, engine: Engine, *, reuse: bool, compact_to: float = 1.0) -> None:
-        """`reuse` keeps the caches for the next call; a prompt over its budget is then pruned to this share
-        of it, so that the next calls need only read on."""
+    def __init__(self, engine: Engine, *, reuse: bool, evict: bool = True, compact_to: float = 1.0) -> None:
+        """`reuse` keeps the caches for the next call. What is over the budget then leaves them (`evict`), or
+        the prompt is read anew, pruned to this share of it, so that the next calls need only read on."""
         self._engine, self._reuse, self._compact_to = engine, reuse, compact_to
+        self._evict = evict and reuse
         self._session: Session | None = None
-        self._budget: int | None = None
-        """What the session prunes to; None while everything fits."""
+        self._pruned_to: int | None = None
+        """The budget that the session was last pruned to; None while all it has read is there."""
         self._held: list[int] = []
         """The prompt of the session, as far as it was read."""
         self._piece = PIECE
@@ -52,13 +57,13 @@ class PromptReader:
 
     def read(self, prompt: PromptTokens, budget: int | None, limits: Limits, *, whole_lines: bool) -> Reading:
         """Read the prompt; at most `budget` tokens of it stay in the last layer. TimeUp if cut short."""
-        self._prepare(prompt.ids, budget if budget is not None and len(prompt.ids) > budget else None)
+        self._prepare(prompt.ids, budget)
         segments = prompt.segments if whole_lines else None
         readings: list[Reading] = []
         try:
             with _stopping(self._engine.backbone, limits):
-                for end in self._ends(prompt.ids):
-                    readings.append(self._read_to(end, prompt, segments))  # noqa: PERF401 - kept if it stops
+                for end in self._ends(prompt, budget, whole_lines):
+                    readings.append(self._read_to(end, prompt, budget, segments))  # noqa: PERF401 - kept if it stops
         except TimeUp:
             if not readings:
                 self._piece = max(LEAST_PIECE, self._piece // 2)
@@ -70,33 +75,48 @@ class PromptReader:
             tokens_read=sum(reading.tokens_read for reading in readings),
         )
 
-    def _prepare(self, ids: list[int], binding: int | None) -> None:
+    def _prepare(self, ids: list[int], budget: int | None) -> None:
         """Leave of the session what the new prompt begins with, if that is worth while.
 
-        What was pruned to one budget is no ground for another. An old session goes before a new one is read:
-        there are never two of them in memory.
+        An old session goes before a new one is read: there are never two of them in memory.
         """
         # At least the last token is read again: its logits are what comes next.
         shared = min(common_prefix(self._held, ids), len(ids) - 1)
-        if not self._reuse or binding != self._budget or shared < LEAST_SHARED * len(self._held):
+        too_little_left = self._pruned_to is not None and (
+            budget is None or self._pruned_to < LEAST_LIMIT * min(budget, len(ids))
+        )
+        if not self._reuse or too_little_left or shared < LEAST_SHARED * len(self._held):
             self._drop()
         elif self._session is not None:
             self._session.forget_from(shared)
             self._held = ids[:shared]
-        self._budget = binding
 
-    def _ends(self, ids: list[int]) -> list[int]:
-        """Where each piece ends. Pruning needs to see the whole prompt at once; one too long is refused."""
-        if self._budget is not None or len(ids) > self._engine.backbone.max_positions:
-            return [len(ids)]
-        start = len(self._held)
-        pieces = max(1, round((len(ids) - start) / self._piece))
-        return [start + (len(ids) - start) * piece // pieces for piece in range(1, pieces + 1)]
+    def _ends(self, prompt: PromptTokens, budget: int | None, whole_lines: bool) -> list[int]:
+        """Where each piece ends. A prompt that is too long is refused, not read in pieces."""
+        start, end, piece = len(self._held), len(prompt.ids), self._piece
+        if end > self._engine.backbone.max_positions:
+            return [end]
+        if budget is not None and end > budget:
+            evictable = self._evict and self._engine.scorer.lasts and not whole_lines
+            # A text is best pruned as a whole, unless that took too long before.
+            if not evictable or (start == 0 and piece == PIECE):
+                return [end]
+            # News that leave no room for floors are taken in bit by bit.
+            if end - start > budget - HEAD - sum(prompt.floor[:start]):
+                piece = min(piece, max(LEAST_PIECE, 3 * (budget - HEAD - sum(prompt.floor)) // 4))
+        pieces = max(1, math.ceil((end - start) / piece))
+        return [start + (end - start) * number // pieces for number in range(1, pieces + 1)]
 
-    def _read_to(self, end: int, prompt: PromptTokens, segments: list[int] | None) -> Reading:
-        session = self._open(prompt)
+    def _read_to(
+        self, end: int, prompt: PromptTokens, budget: int | None, segments: list[int] | None
+    ) -> Reading:
+        if self._session is None:
+            self._session = Session(self._engine, evict=self._evict, least_shared=0.0)
+        self._session.limit(budget, self._target(prompt, budget))
+        # Also when it is cut short: room may have been made by then.
+        self._pruned_to = budget if budget is not None and end > budget else self._pruned_to
         try:
-            reading = session.read(
+            reading = self._session.read(
                 prompt.ids[:end],
                 floor=prompt.floor[:end],
                 segments=None if segments is None else segments[:end],
@@ -109,22 +129,15 @@ class PromptReader:
         self._held = prompt.ids[:end]
         return reading
 
-    def _open(self, prompt: PromptTokens) -> Session:
-        if self._session is None:
-            self._session = Session(
-                self._engine, self._budget, compact_to=self._target(prompt), least_shared=0.0
-            )
-        return self._session
-
-    def _target(self, prompt: PromptTokens) -> int | None:
+    def _target(self, prompt: PromptTokens, budget: int | None) -> int | None:
         """What a compaction leaves: never less than what may not be cut."""
-        if self._budget is None:
+        if budget is None:
             return None
         fixed = protected(len(prompt.ids), sum(prompt.floor))
-        return min(self._budget, max(int(self._compact_to * self._budget), fixed))
+        return min(budget, max(int(self._compact_to * budget), fixed))
 
     def _drop(self) -> None:
-        self._session, self._held = None, []
+        self._session, self._held, self._pruned_to = None, [], None
 
 
 @contextmanager

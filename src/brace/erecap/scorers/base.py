@@ -28,6 +28,11 @@ class ScoreInput:
     rotation: Rotation
     backbone: Backbone
 
+    @property
+    def last(self) -> Tensor:
+        """[batch, 1]: where each text ends."""
+        return self.positions.masked_fill(~self.valid, -1).amax(1, keepdim=True)
+
 
 class Scorer:
     """Subclass it and write `score`."""
@@ -36,6 +41,10 @@ class Scorer:
     capturable: ClassVar[bool] = False
     """Whether `score` is made of device work alone, of each token or position for itself: then it can be
     part of a graph that is replayed for other texts."""
+
+    lasts: ClassVar[bool] = False
+    """Whether what a token is worth can be told again when text was added after it, from what `lasting` gave
+    when it was read. Then caches can be pruned again without reading anything again."""
 
     @property
     def line_layer(self) -> int | None:
@@ -54,3 +63,11 @@ class Scorer:
     def score(self, given: ScoreInput) -> Tensor:
         """[batch, tokens]: the higher, the longer a token lives."""
         raise NotImplementedError
+
+    def lasting(self, given: ScoreInput) -> Tensor:
+        """[batch, tokens]: what of the scores more text does not change, where they last."""
+        return self.score(given)
+
+    def again(self, layer: int, lasting: Tensor, positions: Tensor, last: Tensor) -> Tensor:
+        """The scores of tokens at these positions, now that the text ends at position `last`, [batch, 1]."""
+        return lasting

@@ -15,6 +15,7 @@ class HiddenNorm(Scorer):
 
     name = "hidden-norm"
     capturable = True
+    lasts = True
 
     def score(self, given: ScoreInput) -> Tensor:
         """The Euclidean norm."""

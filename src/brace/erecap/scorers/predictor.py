@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -36,9 +37,17 @@ class LayerPredictor(nn.Module):
 
     def forward(self, hidden: Tensor, positions: Tensor, last: Tensor) -> Tensor:
         """[rows, tokens, width], positions [rows, tokens], the last one of each row [rows, 1] → worth."""
+        return self.placed(self.judged(hidden), positions, last)
+
+    def judged(self, hidden: Tensor) -> Tensor:
+        """What the states alone say."""
         worth: Tensor = self.outer(nn.functional.gelu(self.inner(self.norm(hidden)))).squeeze(-1)
+        return worth
+
+    def placed(self, judged: Tensor, positions: Tensor, last: Tensor) -> Tensor:
+        """That, and where the tokens stand."""
         after = (last - positions).clamp(min=0)
-        return worth + self.ends[0] * positions.float().log1p() + self.ends[1] * after.float().log1p()
+        return judged + self.ends[0] * positions.float().log1p() + self.ends[1] * after.float().log1p()
 
 
 @scorers.register("predictor")
@@ -51,6 +60,7 @@ class Predictor(Scorer, nn.Module):
 
     name = "predictor"
     capturable = True
+    lasts = True
 
     def __init__(self, path: str | Path) -> None:
         nn.Module.__init__(self)
@@ -120,10 +130,19 @@ class Predictor(Scorer, nn.Module):
 
     def score(self, given: ScoreInput) -> Tensor:
         """In fp32, whatever the model's type: half precision cannot rank near ties."""
-        last = given.positions.masked_fill(~given.valid, -1).amax(1, keepdim=True)
+        return self.again(given.layer, self.lasting(given), given.positions, given.last)
+
+    def lasting(self, given: ScoreInput) -> Tensor:
+        """What the states say: a causal model's do not change with what follows."""
         with _products_for(given.hidden):
-            worth: Tensor = self.nets[str(given.layer)](given.hidden.float(), given.positions, last)
-        return worth
+            return self._net(given.layer).judged(given.hidden.float())
+
+    def again(self, layer: int, lasting: Tensor, positions: Tensor, last: Tensor) -> Tensor:
+        """That, and how far the tokens now are from either end."""
+        return self._net(layer).placed(lasting, positions, last)
+
+    def _net(self, layer: int) -> LayerPredictor:
+        return cast("LayerPredictor", self.nets[str(layer)])
 
     def _build(self) -> None:
         self.nets = nn.ModuleDict({str(layer): LayerPredictor(self.width) for layer in self.layers})

@@ -14,6 +14,7 @@ class Random(Scorer):
     """Each token's worth is drawn anew at each pruning layer, the same for the same seed and place."""
 
     name = "random"
+    lasts = True
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed

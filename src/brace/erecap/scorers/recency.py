@@ -14,6 +14,7 @@ class Recency(Scorer):
 
     name = "recency"
     capturable = True
+    lasts = True
 
     def score(self, given: ScoreInput) -> Tensor:
         """The position."""

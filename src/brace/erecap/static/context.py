@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from brace.erecap.eviction import Worth, with_note
 from brace.erecap.schedule import Schedule
 from brace.erecap.static.arena import Arena, Block
 
@@ -40,18 +41,25 @@ class StaticContext:
         self._read, self._tail = schedule.tokens, 0
         self._survivors: list[Tensor] = []
         self.logits = torch.empty(0)
+        self.told = ""
+        """What the last reading took beside reading, for the record."""
+        self.worth: Worth | None = None
+        """Per pruning layer, [1, tokens]: what the scorer noted of its tokens, to prune again later."""
         # Padding is written over by what follows.
         sizes = [max(count + room, padded) for count, padded in zip(self._base, shape.lengths(), strict=True)]
         self.block: Block = arena.take(sizes, self)
 
-    def filled(self, logits: Tensor, places: list[Tensor]) -> None:
-        """The prefill is on its way: its logits and, after each pruning layer, which places live on."""
+    def filled(self, logits: Tensor, places: list[Tensor], noted: Worth) -> None:
+        """The prefill is on its way: its logits and, after each pruning layer, which places live on, and what
+        was noted of them."""
         self.logits = logits
         now, steps = torch.arange(self._read, device=logits.device), iter(places)
         for index, length in enumerate(self._base):
             if index in self._schedule.layers:
                 now = next(steps)[:length]
             self._survivors.append(now)
+        if noted:
+            self.worth = {layer: worth[:, : self._base[layer]] for layer, worth in noted.items()}
 
     @property
     def survivors(self) -> list[Tensor]:
@@ -97,6 +105,25 @@ class StaticContext:
         heads, width = self.arena.keys.shape[1:]
         return Held(tuple(self.lengths), 2 * heads * width * self.arena.keys.element_size())
 
+    def places(self, layer: int) -> Tensor:
+        """[tokens], on the device: the positions that a layer holds."""
+        held = self._survivors[layer]
+        return torch.cat([held, torch.arange(self._read, self.end, device=held.device)])
+
+    def retain(self, layer: int, kept: Tensor) -> None:
+        """Hold only these of a layer's tokens, given by their number in it, in order."""
+        self._settle()
+        for part in self.arena.layer(self.block, layer):
+            part[: len(kept)] = part[kept]
+        self._survivors[layer] = self._survivors[layer][kept]
+        self._base[layer] = len(kept)
+        if self.worth is not None and layer in self.worth:
+            self.worth[layer] = self.worth[layer][:, kept]
+
+    def note(self, layer: int, noted: Tensor) -> None:
+        """What the scorer says of tokens that are being read."""
+        self.worth = with_note(self.worth, layer, noted, self.lengths[layer])
+
     def grown(self, tokens: int) -> None:
         """So many more were read by all layers."""
         self._tail += tokens
@@ -117,15 +144,32 @@ class StaticContext:
         """Forget everything from `position` on, in all layers."""
         if position >= self._read:
             self._tail = min(self._tail, position - self._read)
-            return
-        cut: dict[int, Tensor] = {}
-        for index, positions in enumerate(self._survivors):
-            if id(positions) not in cut:
-                held = int(np.searchsorted(positions.cpu().numpy(), position))
-                cut[id(positions)] = positions[:held]
-            self._survivors[index] = cut[id(positions)]
-        self._base = [len(positions) for positions in self._survivors]
-        self._read, self._tail = position, 0
+        else:
+            cut: dict[int, Tensor] = {}
+            for index, positions in enumerate(self._survivors):
+                if id(positions) not in cut:
+                    held = int(np.searchsorted(positions.cpu().numpy(), position))
+                    cut[id(positions)] = positions[:held]
+                self._survivors[index] = cut[id(positions)]
+            self._base = [len(positions) for positions in self._survivors]
+            self._read, self._tail = position, 0
+        self._trim_notes()
 
     def undo(self) -> None:
-        """After a reading that broke off: nothing to do, for what was read is counted at its end."""
+        """After a reading that broke off: what was read is counted at its end, but notes are taken before."""
+        self._trim_notes()
+
+    def _trim_notes(self) -> None:
+        """To what is held."""
+        if self.worth is not None:
+            lengths = self.lengths
+            self.worth = {layer: noted[:, : lengths[layer]] for layer, noted in self.worth.items()}
+
+    def _settle(self) -> None:
+        """Count what was read since the prefill as part of what it left."""
+        if not self._tail:
+            return
+        same: dict[int, Tensor] = {}
+        for index, positions in enumerate(self._survivors):
+            self._survivors[index] = same.setdefault(id(positions), self.places(index))
+        self._base, self._read, self._tail = self.lengths, self.end, 0

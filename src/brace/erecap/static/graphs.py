@@ -1,4 +1,4 @@
-"""Captured readings: for each shape, a graph that reads every text that fits it.
+"""Captured readings: for each form, a graph that reads every text that fits it.
 
 Keys and values are written to a stage that stays in place and go from there to a context's own block, so that
 a graph outlives all contexts. On a CPU the same steps run, uncaptured.
@@ -20,7 +20,7 @@ from brace.erecap.schedule import Schedule
 from brace.erecap.scorers.base import Scorer
 from brace.erecap.static.arena import Arena, Block
 from brace.erecap.static.buckets import LARGEST
-from brace.erecap.static.reading import Mark, Read, Rows, counts_of, read
+from brace.erecap.static.reading import Form, Mark, Read, Rows, counts_of, read
 
 
 @dataclass
@@ -42,44 +42,43 @@ class Graphs:
 
     def __init__(self, backbone: Backbone, scorer: Scorer, arena: Arena) -> None:
         self._backbone, self._scorer, self._arena = backbone, scorer, arena
-        self._graphs: dict[tuple[Schedule, bool], _Graph] = {}
+        self._graphs: dict[Form, _Graph] = {}
         self._stage: tuple[Tensor, Tensor] | None = None
         self._pool: Any = None
 
-    def ready(self, shape: Schedule, with_floor: bool) -> float:
-        """Capture this shape unless that was done; the seconds it took."""
-        if (shape, with_floor) in self._graphs:
+    def ready(self, form: Form) -> float:
+        """Capture this form unless that was done; the seconds it took."""
+        if form in self._graphs:
             return 0.0
-        start, one = time.perf_counter(), self._prepared(shape, with_floor)
+        start, one = time.perf_counter(), self._prepared(form)
         on_gpu = self._backbone.device.type == "cuda"
         if on_gpu:
-            self._capture(one, shape)
-        self._graphs[shape, with_floor] = one
+            self._capture(one, form)
+        self._graphs[form] = one
         return time.perf_counter() - start if on_gpu else 0.0
 
-    def read(
-        self, ids: Tensor, floor: Tensor | None, schedule: Schedule, shape: Schedule, block: Block
-    ) -> Read:
-        """Read `ids`, [tokens], in a shape that is ready; keys and values go to the block."""
-        one = self._graphs[shape, floor is not None]
+    def read(self, ids: Tensor, floor: Tensor | None, schedule: Schedule, form: Form, block: Block) -> Read:
+        """Read `ids`, [tokens], in a form that is ready; keys and values go to the block."""
+        one = self._graphs[form]
         tokens = len(ids)
         one.ids[:tokens] = ids
         if one.floor is not None and floor is not None:
             one.floor[:tokens] = floor
             one.floor[tokens:] = False
         one.counts.copy_(torch.tensor(counts_of(schedule)))
-        made = self._run(one, shape)
-        self._move(one, shape, block)
+        made = self._run(one, form)
+        self._move(one, form.shape, block)
         # The graph's own tensors are overwritten by the next reading.
-        return Read(made.logits.clone(), [places.clone() for places in made.places], made.finite.clone())
+        places, noted = ([one.clone() for one in some] for some in (made.places, made.noted))
+        return Read(made.logits.clone(), places, made.finite.clone(), noted)
 
-    def drop(self, shape: Schedule, with_floor: bool) -> None:
-        """Forget a shape that will not be read again."""
-        del self._graphs[shape, with_floor]
+    def drop(self, form: Form) -> None:
+        """Forget a form that will not be read again."""
+        del self._graphs[form]
 
-    def timed(self, shape: Schedule, with_floor: bool) -> float:
-        """Milliseconds of the graph itself, for whatever was read last in this shape: the least of a few."""
-        one = self._graphs[shape, with_floor]
+    def timed(self, form: Form) -> float:
+        """Milliseconds of the graph itself, for whatever was read last in this form: the least of a few."""
+        one = self._graphs[form]
         times = []
         for _ in range(4):
             before, after = (Mark(enable_timing=True) for _ in range(2))
@@ -90,9 +89,9 @@ class Graphs:
             times.append(before.elapsed_time(after))
         return float(min(times))
 
-    def _run(self, one: _Graph, shape: Schedule) -> Read:
+    def _run(self, one: _Graph, form: Form) -> Read:
         if one.made is None:
-            return read(self._backbone, self._scorer, one.ids, one.floor, shape, one.counts, one.rows)
+            return read(self._backbone, self._scorer, one.ids, one.floor, form, one.counts, one.rows)
         one.graph.replay()
         return one.made
 
@@ -104,7 +103,8 @@ class Graphs:
             to += [target[start : start + length] for start, length in parts]
         torch._foreach_copy_(to, one.parts)
 
-    def _prepared(self, shape: Schedule, with_floor: bool) -> _Graph:
+    def _prepared(self, form: Form) -> _Graph:
+        shape = form.shape
         device, lengths = self._backbone.device, shape.lengths()
         keys, values = self._staged(sum(lengths))
         starts = tuple(accumulate(lengths[:-1], initial=0))
@@ -113,7 +113,7 @@ class Graphs:
         ids = torch.zeros(shape.tokens, dtype=torch.long, device=device)
         # Of a text that fills the shape, until a real one comes.
         counts = torch.tensor(counts_of(shape), device=device)
-        floor = torch.zeros_like(ids, dtype=torch.bool) if with_floor else None
+        floor = torch.zeros_like(ids, dtype=torch.bool) if form.floors else None
         return _Graph(ids, floor, counts, rows, parts)
 
     def _staged(self, rows: int) -> tuple[Tensor, Tensor]:
@@ -123,18 +123,18 @@ class Graphs:
             self._stage = self._arena.like(max(rows, min(doubled, LARGEST * self._backbone.n_layers)))
         return self._stage
 
-    def _capture(self, one: _Graph, shape: Schedule) -> None:
+    def _capture(self, one: _Graph, form: Form) -> None:
         check, self._backbone.check = self._backbone.check, go_on
         try:
             side: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
                 # Kernels are chosen, compiled and planned here; none of that may happen in a capture.
-                self._run(one, shape)
+                self._run(one, form)
             torch.cuda.current_stream().wait_stream(side)
             graph: Any = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, pool=self._pool):
-                made = self._run(one, shape)
+                made = self._run(one, form)
             one.made, one.graph = made, graph
             self._pool = self._pool or graph.pool()
         finally:

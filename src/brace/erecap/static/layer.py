@@ -45,9 +45,21 @@ def run(
     attend: Attend,
 ) -> Tensor:
     """One layer. Its keys and values go to `keys` and `values`, [rows, heads, width], from row `at` on."""
+    queries = before(layer, hidden, rotation, keys, values, at)
+    return after(layer, hidden, attend(queries).flatten(1))
+
+
+def before(
+    layer: FusedLayer, hidden: Tensor, rotation: Rotation, keys: Tensor, values: Tensor, at: Tensor
+) -> Tensor:
+    """What of a layer comes before its attention; the queries."""
     projected = functional.linear(norm(layer.before, hidden), layer.qkv, layer.qkv_bias)
-    queries = store(layer, projected, rotation, keys, values, at)
-    hidden = _add(hidden, attend(queries).flatten(1), layer.out, layer.after_attention)
+    return store(layer, projected, rotation, keys, values, at)
+
+
+def after(layer: FusedLayer, hidden: Tensor, attended: Tensor) -> Tensor:
+    """What of a layer comes after it; `hidden` is changed where that saves a copy."""
+    hidden = _add(hidden, attended, layer.out, layer.after_attention)
     both = functional.linear(norm(layer.between, hidden), layer.gate_up, layer.gate_up_bias)
     return _add(hidden, gated(both), layer.down, layer.after_mlp)
 

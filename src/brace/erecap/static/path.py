@@ -9,16 +9,16 @@ import torch
 from torch import Tensor
 
 from brace.erecap.backbone import Backbone
-from brace.erecap.schedule import Keep, Schedule
+from brace.erecap.schedule import Keep, Schedule, pruning_layers
 from brace.erecap.scorers.base import Scorer
 from brace.erecap.static.arena import Arena
 from brace.erecap.static.breakeven import BreakEven
 from brace.erecap.static.buckets import bucket_of, quantum, shape_of
 from brace.erecap.static.context import StaticContext
 from brace.erecap.static.graphs import Graphs
-from brace.erecap.static.layer import causal, fused, run
-from brace.erecap.static.reading import Mark, Read, Rows, counts_of, read
+from brace.erecap.static.reading import Form, Mark, Read, Rows, counts_of, read
 from brace.erecap.static.step import Step
+from brace.erecap.static.suffix import Suffixes
 from brace.errors import BraceError
 
 ROOM = 512
@@ -59,10 +59,17 @@ class StaticPath:
         self.arena = Arena(heads, width, backbone.dtype, backbone.device)
         self._step = Step(backbone, self.arena)
         self._graphs = Graphs(backbone, scorer, self.arena)
+        self._suffixes = Suffixes(backbone, scorer, self.arena)
         self._pays = BreakEven()
 
     def prefill(
-        self, ids: Tensor, schedule: Schedule, keep: Keep, floor: Tensor | None, floors: int
+        self,
+        ids: Tensor,
+        schedule: Schedule,
+        keep: Keep,
+        floor: Tensor | None,
+        floors: int,
+        remember: bool,
     ) -> StaticPrefill:
         """Read `ids`, [1, tokens], of which `floors` are protected besides head and tail."""
         kind = _kind(schedule, keep)
@@ -70,31 +77,42 @@ class StaticPath:
         if why_not:
             schedule, keep, floor, floors = _whole(schedule), Keep(), None, 0
         marks = None if floor is None or not schedule.layers else floor[0]
-        shape = shape_of(schedule, keep, floors) if self._scorer.capturable or not schedule.layers else None
+        shape = (
+            shape_of(schedule, keep, floors)
+            if self._scorer.capturable or not (schedule.layers or remember)
+            else None
+        )
         captured, took = shape is not None, 0.0
         if shape is None:
             shape = _quantised(schedule)
+        noting = pruning_layers(schedule.n_layers) if remember and not schedule.layers else ()
+        form = Form(shape, marks is not None, noting)
         context = StaticContext(self.arena, schedule, shape, ROOM)
         if captured:
-            took = self._graphs.ready(shape, marks is not None)
-            made = self._graphs.read(ids[0], marks, schedule, shape, context.block)
+            took = self._graphs.ready(form)
+            made = self._graphs.read(ids[0], marks, schedule, form, context.block)
         else:
-            made = self._read(ids[0], marks, schedule, shape, context, kind)
+            made = self._read(ids[0], marks, schedule, form, context, kind)
         if schedule.layers and not bool(made.finite):
             raise BraceError("the scorer gave scores that are not finite numbers; nothing was pruned")
-        context.filled(made.logits, made.places)
+        context.filled(
+            made.logits, made.places, dict(zip(schedule.layers or noting, made.noted, strict=False))
+        )
         if captured and kind is not None and not self._pays.known(kind) and self._on_gpu:
-            took += self._weigh(kind, shape, marks is not None)
+            took += self._weigh(kind, form)
         return StaticPrefill(context, schedule, _how(shape, captured, took, why_not))
 
-    def extend(self, context: StaticContext, ids: Tensor, *, every: bool) -> Tensor:
+    def extend(self, context: StaticContext, ids: Tensor, *, every: bool, remember: bool) -> Tensor:
         """Read more tokens, [1, tokens]; logits, [1, vocabulary] or, with `every`, of each token."""
         count = ids.shape[1]
-        context.make_room(count, ROOM)
-        if count == 1:
+        noting = tuple(context.worth) if remember and context.worth is not None else ()
+        context.told = ""
+        if count == 1 and not noting:
+            context.make_room(1, ROOM)
             logits = self._step.run(context, ids)
         else:
-            hidden = self._read_on(context, ids)
+            context.make_room(self._suffixes.size(count, noting), ROOM)
+            hidden = self._suffixes.read(context, ids, noting)
             logits = self._backbone.logits(hidden if every else hidden[-1:])
         context.grown(count)
         context.logits = logits[-1:]
@@ -109,11 +127,12 @@ class StaticPath:
         ids: Tensor,
         floor: Tensor | None,
         schedule: Schedule,
-        shape: Schedule,
+        form: Form,
         context: StaticContext,
         kind: Hashable,
     ) -> Read:
         """Uncaptured, straight into the context's block."""
+        shape = form.shape
         padding = (0, shape.tokens - len(ids))
         ids = torch.nn.functional.pad(ids, padding)
         floor = None if floor is None else torch.nn.functional.pad(floor, padding)
@@ -122,42 +141,25 @@ class StaticPath:
         rows = Rows(self.arena.keys, self.arena.values, starts, torch.tensor(starts).to(ids.device))
         watched = self._on_gpu and kind is not None and not self._pays.known(kind)
         marks = [Mark(enable_timing=True) for _ in range(3)] if watched else None
-        made = read(self._backbone, self._scorer, ids, floor, shape, counts, rows, marks)
+        made = read(self._backbone, self._scorer, ids, floor, form, counts, rows, marks)
         if marks is not None:
             marks[2].synchronize()
             each = marks[0].elapsed_time(marks[1]) / shape.layers[0]
             self._pays.learn(kind, each * shape.n_layers, marks[0].elapsed_time(marks[2]))
         return made
 
-    def _weigh(self, kind: Hashable, shape: Schedule, with_floor: bool) -> float:
+    def _weigh(self, kind: Hashable, form: Form) -> float:
         """Time a captured reading against one of the whole; the seconds that took to prepare.
 
         Layers before the first that prunes show what one takes with all tokens.
         """
-        first = Schedule(shape.tokens, shape.layers[0], (), ())
-        took = self._graphs.ready(first, False)
-        whole = self._graphs.timed(first, False) / first.n_layers * shape.n_layers
-        self._graphs.drop(first, False)
-        self._pays.learn(kind, whole, self._graphs.timed(shape, with_floor), tries=3)
+        shape = form.shape
+        first = Form(Schedule(shape.tokens, shape.layers[0], (), ()))
+        took = self._graphs.ready(first)
+        whole = self._graphs.timed(first) / shape.layers[0] * shape.n_layers
+        self._graphs.drop(first)
+        self._pays.learn(kind, whole, self._graphs.timed(form), tries=3)
         return took
-
-    def _read_on(self, context: StaticContext, ids: Tensor) -> Tensor:
-        backbone, arena, count = self._backbone, self.arena, ids.shape[1]
-        hidden = backbone.embed(ids)[0]
-        positions = torch.arange(count, device=ids.device) + context.end
-        cos, sin = backbone.rotate(hidden[None], positions[None])
-        lengths, starts = context.lengths, context.block.starts
-        at = torch.tensor([start + held for start, held in zip(starts, lengths, strict=True)]).to(ids.device)
-        for index in range(backbone.n_layers):
-            backbone.check()
-            layer = fused(backbone, index)
-            part = slice(starts[index], starts[index] + lengths[index] + count)
-
-            def attend(queries: Tensor, part: slice = part, scale: float = layer.scale) -> Tensor:
-                return causal(queries, arena.keys[part], arena.values[part], scale)
-
-            hidden = run(layer, hidden, (cos[0], sin[0]), arena.keys, arena.values, at[index], attend)
-        return hidden
 
 
 def _whole(schedule: Schedule) -> Schedule:

@@ -39,6 +39,17 @@ class Rows:
 
 
 @dataclass(frozen=True)
+class Form:
+    """What kind of reading it is; readings of one form differ in their texts only."""
+
+    shape: Schedule
+    floors: bool = False
+    """Whether some tokens are protected."""
+    noting: tuple[int, ...] = ()
+    """Layers before which what lasts of the scores is noted, besides those that prune."""
+
+
+@dataclass(frozen=True)
 class Read:
     """What a reading left."""
 
@@ -48,6 +59,8 @@ class Read:
     """After each pruning layer: which tokens of the input live on, in order, then padding."""
     finite: Tensor
     """Whether all scores of real tokens were."""
+    noted: list[Tensor]
+    """After each layer that prunes or notes: what lasts of the scores of those that live on, if it lasts."""
 
 
 def counts_of(schedule: Schedule) -> list[list[int]]:
@@ -65,7 +78,7 @@ def read(
     scorer: Scorer,
     ids: Tensor,
     floor: Tensor | None,
-    shape: Schedule,
+    form: Form,
     counts: Tensor,
     rows: Rows,
     marks: list[Any] | None = None,
@@ -75,6 +88,7 @@ def read(
     A shape of fewer layers than the model has is read to its own end, to be timed. `marks` are passed at the
     beginning, before the first pruning layer, and at the end.
     """
+    shape = form.shape
     if marks is not None:
         marks[0].record()
     hidden = backbone.embed(ids[None])[0]
@@ -83,17 +97,28 @@ def read(
     rotation = (cos[0], sin[0])
     finite = torch.ones((), dtype=torch.bool, device=ids.device)
     left: list[Tensor] = []
+    noted: list[Tensor] = []
     for index in range(shape.n_layers):
         backbone.check()
+        if index in form.noting:
+            everyone = torch.ones_like(places, dtype=torch.bool)
+            noted.append(scorer.lasting(asked_of(index, hidden, places, everyone, rotation, backbone)))
         if index in shape.layers:
             step = len(left)
             if marks is not None and step == 0:
                 marks[1].record()
             valid = torch.arange(len(hidden), device=ids.device) < counts[step, 0]
-            scores = scorer.score(_asked(index, hidden, places, valid, rotation, backbone))[0].float()
+            asked = asked_of(index, hidden, places, valid, rotation, backbone)
+            if scorer.lasts:
+                noted.append(scorer.lasting(asked))
+                scores = scorer.again(index, noted[-1], asked.positions, asked.last)[0].float()
+            else:
+                scores = scorer.score(asked)[0].float()
             finite = finite & (torch.isfinite(scores) | ~valid).all()
             chosen = _best(scores, floor, valid, counts[step], shape.kept[step])
             hidden, places = hidden[chosen], places[chosen]
+            if scorer.lasts:
+                noted[-1] = noted[-1][:, chosen]
             rotation = (rotation[0][chosen], rotation[1][chosen])
             floor = None if floor is None else floor[chosen]
             left.append(places)
@@ -102,7 +127,7 @@ def read(
     logits = backbone.logits(last) if shape.n_layers == backbone.n_layers else last
     if marks is not None:
         marks[2].record()
-    return Read(logits, left, finite)
+    return Read(logits, left, finite, noted)
 
 
 def _layer(backbone: Backbone, index: int, hidden: Tensor, rotation: Rotation, rows: Rows) -> Tensor:
@@ -131,8 +156,9 @@ def _best(scores: Tensor, floor: Tensor | None, valid: Tensor, counts: Tensor, r
     return chosen
 
 
-def _asked(
+def asked_of(
     layer: int, hidden: Tensor, places: Tensor, valid: Tensor, rotation: Rotation, backbone: Backbone
 ) -> ScoreInput:
+    """What a scorer is shown of one sequence without a batch's dimension."""
     turned = (rotation[0][None], rotation[1][None])
     return ScoreInput(layer, hidden[None], places[None], valid[None], places[None], turned, backbone)

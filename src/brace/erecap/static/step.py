@@ -27,7 +27,7 @@ class Step:
         self._graph: Any = None
         self._generation = -1
         self._logits = torch.empty(0)
-        self._loaded: tuple[int, tuple[int, ...], int] | None = None
+        self._loaded: tuple[list[int], tuple[int, ...], int] | None = None
 
     def run(self, context: StaticContext, token: Tensor) -> Tensor:
         """The logits after it, [1, vocabulary]."""
@@ -45,12 +45,12 @@ class Step:
     def _load(self, context: StaticContext) -> None:
         """Tell the device where this context lies, unless it knows from the step before."""
         lengths, position = context.lengths, context.end
-        wanted = (lengths[0], context.block.starts, position)
+        wanted = (lengths, context.block.starts, position)
         if self._loaded != wanted:
             self._starts.copy_(torch.tensor(context.block.starts))
             self._lengths.copy_(torch.tensor(lengths))
             self._position.fill_(position)
-        self._loaded = (lengths[0] + 1, context.block.starts, position + 1)
+        self._loaded = ([length + 1 for length in lengths], context.block.starts, position + 1)
 
     def _once(self) -> Tensor:
         backbone, arena = self._backbone, self._arena
