@@ -48,7 +48,7 @@ bench-budgets: $(READY)  ## success against the budget, pruned in the model or c
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/budgets.py drones-v1 lift-v1 handover-v1 peg-v1 --budgets 1024 512 400 --jobs 2
 
 bench-suites: $(READY)  ## the paper's comparisons with its episode counts (a day on 2 cores; can be interrupted)
-	for suite in snapshot harder phases budget-match triggers stability variants growth slo; do \
+	for suite in snapshot harder phases budget-match triggers stability variants growth ratios slo; do \
 		$(BIN)/brace bench $$suite --resume || exit 1; done
 
 clean:

@@ -38,7 +38,17 @@ SMALL: dict[str, Any] = {
 
 
 def test_the_paper_s_comparisons_are_there() -> None:
-    wanted = {"snapshot", "variants", "budget-match", "harder", "growth", "stability", "triggers", "phases"}
+    wanted = {
+        "snapshot",
+        "variants",
+        "budget-match",
+        "harder",
+        "growth",
+        "stability",
+        "triggers",
+        "phases",
+        "ratios",
+    }
     assert wanted <= set(SUITES)
 
 
