@@ -26,13 +26,18 @@ from brace.loop.config import RunConfig, load_config
 
 SEED = 910_001
 FULL = "full"
+ANEW = {"evict": False}
+"""Each call reads and prunes the whole prompt, as in the paper; `-evict` reads on and drops the least."""
 METHODS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "model:erecap": ({"name": "in-model"}, {}),
-    "model:erecap-segment": ({"name": "in-model"}, {"granularity": "segment"}),
-    "model:recency": ({"name": "in-model"}, {"scorer": "recency"}),
-    "model:random": ({"name": "in-model"}, {"scorer": "random"}),
-    "model:head-tail": ({"name": "in-model"}, {"scorer": "head-tail"}),
-    "model:attention": ({"name": "in-model"}, {"scorer": "attention"}),
+    "model:erecap": ({"name": "in-model"}, ANEW),
+    "model:erecap-segment": ({"name": "in-model"}, ANEW | {"granularity": "segment"}),
+    "model:recency": ({"name": "in-model"}, ANEW | {"scorer": "recency"}),
+    "model:random": ({"name": "in-model"}, ANEW | {"scorer": "random"}),
+    "model:head-tail": ({"name": "in-model"}, ANEW | {"scorer": "head-tail"}),
+    "model:attention": ({"name": "in-model"}, ANEW | {"scorer": "attention"}),
+    "model:erecap-evict": ({"name": "in-model"}, {}),
+    "model:recency-evict": ({"name": "in-model"}, {"scorer": "recency"}),
+    "model:random-evict": ({"name": "in-model"}, {"scorer": "random"}),
     "text:erecap": ({"name": "erecap", "options": {"model": "embedded"}}, {}),
     "text:recency": ({"name": "recency"}, {}),
     "text:random": ({"name": "random"}, {}),

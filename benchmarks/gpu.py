@@ -18,6 +18,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -130,10 +131,11 @@ def memory_rows(model: Any, _: Floors, given: argparse.Namespace) -> Iterator[Ro
 def suffix_rows(model: Any, floors: Floors, given: argparse.Namespace) -> Iterator[Row]:
     """More text after a pruned context."""
     engine = engine_of(model)
-    for tokens in given.tokens:
+    # With eviction the scorer notes what the new tokens are worth, which costs a little.
+    for tokens, evict in product(given.tokens, (False, True)):
         ids = draw(model, tokens + given.suffix)[0].tolist()
         schedule = Keep(ratio=0.7).schedule(tokens, engine.backbone.n_layers)
-        session = Session(engine, budget=schedule.last + given.suffix, compact_to=schedule.last)
+        session = Session(engine, budget=schedule.last + given.suffix, compact_to=schedule.last, evict=evict)
         times = []
         for _ in range(given.repeats + 1):
             session.read(ids[:tokens])
@@ -144,8 +146,8 @@ def suffix_rows(model: Any, floors: Floors, given: argparse.Namespace) -> Iterat
             times.append(1e3 * (time.perf_counter() - start))
         floor, took = floors.suffix(schedule, given.suffix), statistics.median(times[1:])
         yield {
-            "what": "suffix", "tokens": tokens, "suffix": given.suffix, "how": how, "ms": took,
-            "floor_ms": floor, "x_floor": took / floor,
+            "what": "suffix", "tokens": tokens, "suffix": given.suffix, "how": how, "noted": evict,
+            "ms": took, "floor_ms": floor, "x_floor": took / floor,
         }  # fmt: skip
 
 
@@ -154,13 +156,14 @@ def growth_rows(model: Any, _: Floors, given: argparse.Namespace) -> Iterator[Ro
     first, last = min(given.tokens), max(given.tokens)
     sizes = [first + (last - first) * call // (given.growth - 1) for call in range(given.growth)]
     ids = draw(model, last)
-    for name in ("prune each call", "prefix + compaction", "prefix, whole"):
+    for name in ("prune each call", "prefix + compaction", "prefix + eviction", "prefix, whole"):
         before = fresh_peak()
         engine = engine_of(model)
-        compacting = name == "prefix + compaction"
-        session = Session(
-            engine, budget=first if compacting else None, compact_to=first // 3 if compacting else None
-        )
+        session = Session(engine)
+        if name == "prefix + compaction":
+            session = Session(engine, budget=first, compact_to=first // 3, evict=False)
+        elif name == "prefix + eviction":
+            session = Session(engine, budget=first)
         times, hows = [], []
         # Twice: the first time every shape is new.
         for size in [*sizes, *sizes]:
@@ -179,7 +182,8 @@ def growth_rows(model: Any, _: Floors, given: argparse.Namespace) -> Iterator[Ro
         yield {
             "what": "growth", "how": name, "calls": len(sizes), "from": first, "to": last, "new": FEW,
             "total_ms": sum(times), "p50_ms": statistics.median(times), "worst_ms": max(times),
-            "compactions": hows.count("compacted"), "cold_total_ms": sum(cold), "cold_worst_ms": max(cold),
+            "compactions": hows.count("compacted"), "evictions": hows.count("evicted"),
+            "cold_total_ms": sum(cold), "cold_worst_ms": max(cold),
             "peak_gib": peak_gib(before),
         }  # fmt: skip
         del engine, session, context

@@ -38,6 +38,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "glm-6b": {
         "model_type": "glm", "hidden_size": 4096, "intermediate_size": 13696, "num_hidden_layers": 28,
         "num_attention_heads": 32, "num_key_value_heads": 2, "head_dim": 128, "vocab_size": 65024,
+        "pad_token_id": 0, "eos_token_id": [2],
     },
     "tiny": _LLAMA | {
         "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 8,
@@ -99,9 +100,16 @@ class Floors:
         self._weights = (backbone.layer_weights() * backbone.n_layers + heads.numel()) * heads.element_size()
 
     def prefill(self, schedule: Schedule) -> float:
-        """Milliseconds: its arithmetic, or reading the weights once, whichever takes longer."""
-        flops = schedule.flops(self._backbone.hidden, self._backbone.layer_weights())
-        return max(1e3 * flops / self.arithmetic, 1e3 * self._weights / self.bandwidth)
+        """Milliseconds: layer by layer its arithmetic, or reading the weights, whichever takes longer.
+
+        A layer's work cannot begin before the one before it has ended, so that the sum is a floor.
+        """
+        each = self._backbone.layer_weights()
+        reading = each * DTYPE.itemsize / self.bandwidth
+        one_layer = (Schedule(n, 1, (), ()).flops(self._backbone.hidden, each) for n in schedule.lengths())
+        layers = sum(max(flops / self.arithmetic, reading) for flops in one_layer)
+        head = self._weights / self.bandwidth - self._backbone.n_layers * reading
+        return 1e3 * (layers + head)
 
     def decode(self, schedule: Schedule) -> float:
         """Milliseconds a token: its bytes."""

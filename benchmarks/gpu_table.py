@@ -22,13 +22,15 @@ COLUMNS: dict[str, dict[str, Callable[[Row], object]]] = {
         "last layer": lambda r: f"{r['last_layer']:,}", "first call": lambda r: _ms(r["cold_ms"]),
     },
     "generate": {
-        "tokens": lambda r: f"{r['tokens']:,}", "`generate`": lambda r: r["how"],
+        "run": lambda r: r.get("run", ""), "tokens": lambda r: f"{r['tokens']:,}",
+        "`generate`": lambda r: r["how"],
         "call, 64 new": lambda r: _ms(r["call_ms"]), "16 new": lambda r: _ms(r["call_few_ms"]),
         "first call": lambda r: _ms(r["cold_ms"]),
         "a length it has not met": lambda r: _ms(r.get("call_new_length_ms")),
     },
     "suffix": {
-        "after": lambda r: f"{r['tokens']:,}", "new": lambda r: r["suffix"], "ms": lambda r: _ms(r["ms"]),
+        "after": lambda r: f"{r['tokens']:,}", "new": lambda r: r["suffix"],
+        "judged": lambda r: "yes" if r.get("noted") else "no", "ms": lambda r: _ms(r["ms"]),
         "floor": lambda r: _ms(r["floor_ms"]), "×": lambda r: f"{r['x_floor']:.2f}",
     },
     "memory": {
@@ -40,7 +42,8 @@ COLUMNS: dict[str, dict[str, Callable[[Row], object]]] = {
         "way": lambda r: r["how"], "calls": lambda r: r["calls"], "from": lambda r: f"{r['from']:,}",
         "to": lambda r: f"{r['to']:,}", "total, ms": lambda r: _ms(r["total_ms"]),
         "P50": lambda r: _ms(r["p50_ms"]), "worst": lambda r: _ms(r["worst_ms"]),
-        "compactions": lambda r: r["compactions"], "peak, GiB": lambda r: f"{r['peak_gib']:.2f}",
+        "compactions": lambda r: r["compactions"], "evictions": lambda r: r.get("evictions", 0),
+        "peak, GiB": lambda r: f"{r['peak_gib']:.2f}",
     },
     "tail": {
         "lengths": lambda r: f"{r['tokens']:,}" if r["kind"] == "fixed" else f"{r['low']:,} to {r['high']:,}",
