@@ -45,9 +45,11 @@ def cluster(site: Path) -> Iterator[Any]:
         cluster = importlib.import_module("ray.cluster_utils").Cluster()
         # Its sockets want a short path.
         with TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
+            # Not the option temp_dir: the address goes under the default folder, which may not exist.
+            patch.setenv("RAY_TMPDIR", folder)
             try:
                 for _ in range(2):
-                    cluster.add_node(num_cpus=1, include_dashboard=False, temp_dir=folder)
+                    cluster.add_node(num_cpus=1, include_dashboard=False)
                 yield cluster
             finally:
                 cluster.shutdown()
