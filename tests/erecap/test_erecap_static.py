@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brace.erecap import AnyContext, Engine, Keep, Session, Writing, write
+from brace.erecap.backbone import Backbone
 from brace.erecap.scorers import Predictor, ScoreInput, Scorer
 from brace.erecap.static.arena import Arena
 from brace.erecap.static.context import StaticContext
@@ -157,6 +158,19 @@ def test_two_contexts_can_be_written_from_in_turn() -> None:
             own.append(int(context.logits.argmax()))
             static.extend(context, torch.tensor([[own[-1]]]))
     assert turns == alone
+
+
+def test_weights_of_a_type_a_gpu_has_no_kernels_for_take_the_eager_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = own_model("llama")
+    assert model.dtype == torch.float64
+    monkeypatch.setattr(Backbone, "device", torch.device("cuda"))
+    with pytest.raises(ConfigError, match=r"its weights are float64; on a GPU .*use path='eager'"):
+        Engine(model, path="static")
+    engine = Engine(model, path="auto")
+    monkeypatch.undo()
+    assert not isinstance(engine.prefill(ids_of(60)).context, StaticContext)
 
 
 @pytest.mark.parametrize("family", WINDOWED)

@@ -30,13 +30,13 @@ def supported(backbone: Backbone) -> str:
     """Empty, or why this model cannot take this way."""
     if any(window is not None and window < backbone.max_positions for window in backbone.windows):
         return "its layers look through a window"
+    if backbone.device.type == "cuda" and backbone.dtype not in DTYPES:
+        names = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
+        return f"its weights are {str(backbone.dtype).removeprefix('torch.')}; on a GPU it takes {names}"
     if any(backbone.fused_layer(index) is None for index in range(backbone.n_layers)):
         return "its layers have adapters, hooks or quantised parts"
     if backbone.config._attn_implementation != "sdpa":
         return f"its attention is {backbone.config._attn_implementation!r}, not 'sdpa'"
-    if backbone.device.type == "cuda" and backbone.dtype not in DTYPES:
-        names = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
-        return f"its weights are {str(backbone.dtype).removeprefix('torch.')}; on a GPU it takes {names}"
     return ""
 
 
