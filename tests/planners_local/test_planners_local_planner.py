@@ -149,7 +149,10 @@ def test_the_call_path_s_budget_binds_what_the_last_layer_holds(
             assert tokens.after < tokens.kept_mean < sent + planner.prompt_overhead
 
 
-def test_a_budget_below_what_may_not_be_cut_is_overrun_where_that_is_allowed(chat_folder: Path) -> None:
+@pytest.mark.parametrize("above", [-5, 0, 1, 12])
+def test_a_budget_without_room_for_more_than_floors_is_overrun_where_that_is_allowed(
+    chat_folder: Path, above: int
+) -> None:
     planner = make(chat_folder)
     mode = Mode(InModel(), plan_template(TEAM.describe()))
     path = CallPath(PlannerPool(planner), {"pruned": mode}, TEAM, allow_floor_overrun=True)
@@ -157,10 +160,11 @@ def test_a_budget_below_what_may_not_be_cut_is_overrun_where_that_is_allowed(cha
     buffer.extend(history(40))
     floors = [line for line in buffer.lines() if line.floor]
     fixed = planner.tokenizer.count(mode.template.render(floors)) + planner.prompt_overhead
-    result = path.run(CallRequest(buffer.lines(), "pruned", fixed - 5, Deadline(None)))
+    budget = fixed + above
+    result = path.run(CallRequest(buffer.lines(), "pruned", budget, Deadline(None)))
     assert result.status in ("ok", "partial"), result.error
-    assert 0 < result.tokens.floor_overrun < 5 + fixed / 7
-    assert result.tokens.after == fixed - 5 + result.tokens.floor_overrun
+    assert 0 < result.tokens.floor_overrun < fixed / 7 - above
+    assert result.tokens.after == budget + result.tokens.floor_overrun
 
 
 def test_the_overhead_of_a_chat_template_is_what_is_read_beyond_the_text(chat_folder: Path) -> None:

@@ -174,11 +174,11 @@ class CallPath:
         if after <= budget:
             return budget
         fixed = self._count(mode.template.render([line for line in request.lines if line.floor]))
-        if fixed <= budget:
-            return budget
-        if not self._allow_floor_overrun:
+        if self._allow_floor_overrun:
+            return max(budget, min(after, fixed + fixed // _LEEWAY))
+        if fixed > budget:
             raise _floors_exceed(fixed, budget)
-        return min(after, fixed + fixed // _LEEWAY)
+        return budget
 
     def _compress(self, request: CallRequest, mode: Mode, tokens: TokenCounts) -> tuple[list[Line], str, int]:
         """The surviving lines, the prompt, and its tokens.
