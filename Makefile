@@ -43,9 +43,12 @@ bench-planners: $(READY)  ## the embedded planner's speed, deadlines, and planne
 	$(BIN)/python benchmarks/planners.py babyai-v1 drones-v1 lift-v1 handover-v1 peg-v1 --episodes 20
 	$(BIN)/python benchmarks/planners.py babyai-v1 drones-v1 lift-v1 handover-v1 peg-v1 --episodes 5 --clock wall
 
-bench-budgets: $(READY)  ## success against the budget, pruned in the model or cut as text (hours on 2 cores)
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/budgets.py babyai-v1 --agents 4 --budgets 1024 512 416 --jobs 2
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/budgets.py drones-v1 lift-v1 handover-v1 peg-v1 --budgets 1024 512 400 --jobs 2
+BUDGETS = OMP_NUM_THREADS=1 $(BIN)/python benchmarks/budgets.py
+bench-budgets: $(READY)  ## success against the budget, pruned in the model or cut as text (many hours on 2 cores; can be interrupted)
+	$(BUDGETS) babyai-v1 --agents 4 --budgets 1024 512 416 --episodes 200
+	$(BUDGETS) babyai-v1 --agents 1 --budgets 256 --episodes 48
+	$(BUDGETS) drones-v1 lift-v1 --budgets 512 320 --episodes 24
+	$(BUDGETS) handover-v1 peg-v1 --budgets 1024 512 384 --episodes 24
 
 bench-suites: $(READY)  ## the paper's comparisons with its episode counts (a day on 2 cores; can be interrupted)
 	for suite in snapshot harder phases budget-match triggers stability variants growth ratios slo; do \
