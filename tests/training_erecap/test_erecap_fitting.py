@@ -119,7 +119,9 @@ def test_the_floors_and_the_ends_are_never_gated() -> None:
         assert (gates[:, 54:70] == 0).all()
     # Nearly hard gates: about as many are open as are to be kept.
     open_ones = (seen[-1].exp() > 0.5) & batch.prompt
-    assert (open_ones.sum(1) <= 0.3 * 70 + 4).all()
+    must = 4 + 16 + (batch.floor & ~batch.answer)[:, 4:54].sum(1)
+    assert (open_ones.sum(1) <= must + 0.3 * (70 - must) + 4).all()
+    assert (open_ones.sum(1) >= must).all()
 
 
 def test_a_training_that_was_stopped_comes_to_the_same_result(tmp_path: Path) -> None:

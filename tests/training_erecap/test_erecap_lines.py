@@ -29,7 +29,7 @@ from brace.training.erecap.store import Labelled
 LAYER = 5
 PLANTED = 7
 LINES = 10
-SMALL = Recipe(steps=40, batch_tokens=300, keeps=(0.4,), rate=5e-3, temperatures=(0.5, 0.5))
+SMALL = Recipe(steps=40, batch_tokens=300, keeps=(0.4,), rate=5e-3, ends_rate=5e-3, temperatures=(0.5, 0.5))
 ALONE = {
     "language": replace(SMALL, match=0.0, ranking=0.0),
     "match": replace(SMALL, language=0.0, ranking=0.0),

@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,22 +31,28 @@ class Recipe:
 
     steps: int = 1500
     rate: float = 2e-3
+    ends_rate: float = 2e-2
+    """Of the weights on the distance to either end: two numbers, with a longer way to go than others."""
     match: float = 1.0
     """λ1."""
     ranking: float = 1.0
     """λ2."""
     language: float = 1.0
     """The weight of the answer's loss; the paper has 1."""
-    keeps: tuple[float, ...] = (0.5, 0.25, 0.12, 0.06)
-    """What the last pruning layer keeps: one of these, at random, in each step."""
+    keeps: tuple[float, ...] = (0.5, 0.25, 0.12, 0.06, 0.03)
+    """What the last pruning layer keeps of the tokens that may go: one of these, at random, in each step."""
     temperatures: tuple[float, float] = (0.2, 0.03)
     """Of the gates, at the beginning and at the end: from rather hard to hard."""
     batch_tokens: int = 16_384
     seed: int = 1
 
     def __post_init__(self) -> None:
-        if self.steps < 1 or self.rate <= 0 or not all(0 < keep < 1 for keep in self.keeps):
-            raise ConfigError("fitting: steps ≥ 1, rate > 0 and keeps between 0 and 1 are needed")
+        if (
+            self.steps < 1
+            or min(self.rate, self.ends_rate) <= 0
+            or not all(0 < keep < 1 for keep in self.keeps)
+        ):
+            raise ConfigError("fitting: steps ≥ 1, rates > 0 and keeps between 0 and 1 are needed")
         if min(self.match, self.ranking, self.language) < 0 or self.match + self.ranking + self.language == 0:
             raise ConfigError("fitting: the weights of the three losses must be ≥ 0, and not all 0")
 
@@ -72,7 +79,7 @@ def fit(
     """Train `predictor` in place, telling each step. What is in `out` from before is gone on from."""
     device = model.backbone.device
     predictor.to(device).train()
-    optimiser = torch.optim.AdamW(predictor.parameters(), lr=recipe.rate, weight_decay=0.01)
+    optimiser = torch.optim.AdamW(_weights(predictor, recipe), weight_decay=0.01)
     out.mkdir(parents=True, exist_ok=True)
     start = _resume(out / CHECKPOINT, predictor, optimiser, recipe, device)
     curve = _Curve(out / CURVE, start)
@@ -101,10 +108,10 @@ def fit(
             raise BraceError(
                 f"the loss of step {step} is not a finite number; lower the rate ({recipe.rate})"
             )
-        for group_of_weights in optimiser.param_groups:
+        for weights in optimiser.param_groups:
             warm = min(1.0, (step + 1) / 50)
-            group_of_weights["lr"] = (
-                recipe.rate * warm * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * share)))
+            weights["lr"] = (
+                weights["full_rate"] * warm * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * share)))
             )
         optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -117,6 +124,17 @@ def fit(
             _save(out / CHECKPOINT, predictor, optimiser, recipe, step + 1)
         yield progress
     predictor.eval()
+
+
+def _weights(predictor: Predictor, recipe: Recipe) -> list[dict[str, Any]]:
+    """Two groups, each with the rate it has at its fastest."""
+    ends = [weights for name, weights in predictor.named_parameters() if name.endswith(".ends")]
+    others = [weights for name, weights in predictor.named_parameters() if not name.endswith(".ends")]
+    rates = (recipe.rate, recipe.ends_rate)
+    return [
+        {"params": some, "lr": rate, "full_rate": rate}
+        for some, rate in zip((others, ends), rates, strict=True)
+    ]
 
 
 def _stacked(group: Sequence[Labelled], tokens: int) -> Tensor:

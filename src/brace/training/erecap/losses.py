@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -15,6 +16,9 @@ from brace.training.erecap.encoding import Batch
 from brace.training.erecap.frozen import GONE, FrozenModel
 from brace.training.erecap.line_gates import LineGates
 from brace.training.erecap.pairs import ranking_loss
+
+_NEXT_TO_NOTHING = 1e-9
+"""A ratio at which only what must stay stays."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +43,8 @@ def terms(
     temperature: float,
     draw: torch.Generator,
 ) -> Terms:
-    """One reading of the batch with gates that close, in the last pruning layer, on all but `keep` of it.
-
-    A predictor of lines closes them before the first layer instead, on all but `keep` of what may go.
+    """One reading of the batch with gates that close, in the last pruning layer, on all but `keep` of what
+    may go; a predictor of lines closes them before the first layer instead.
 
     `targets` are normalised labels, [layers, rows, tokens]. A predictor sees the hidden states that its own
     earlier gates left, as it will when it prunes.
@@ -76,11 +79,10 @@ class _Gating:
         layers = self.predictor.layers
         self.alive = self.batch.prompt.clone()
         self.gates = torch.zeros(self.alive.shape, device=self.alive.device)
-        ratio = self.keep ** (1 / len(layers))
         counts = self.alive.sum(1).tolist()
         floors = (self.batch.floor & ~must_stay(self.alive, None)).sum(1).tolist()
         self.kept = [
-            Keep(ratio=ratio, layers=layers).schedule(count, self.n_layers, floor).kept
+            _way_down(count, floor, self.keep, layers, self.n_layers)
             for count, floor in zip(counts, floors, strict=True)
         ]
 
@@ -115,3 +117,16 @@ class _Gating:
         alive = self.alive
         self.match.append(((worth - target) ** 2 * alive).sum() / alive.sum())
         self.ranking.append(ranking_loss(worth, target, alive, self.draw))
+
+
+def _way_down(tokens: int, floors: int, keep: float, layers: Sequence[int], n_layers: int) -> tuple[int, ...]:
+    """Tokens after each pruning layer, ending at `keep` of those that may go beside those that may not.
+
+    A share of all tokens would be less than the floors alone where these are many, and nothing would be left
+    to learn from.
+    """
+    least = Keep(ratio=_NEXT_TO_NOTHING, layers=tuple(layers)).schedule(tokens, n_layers, floors).last
+    budget = least + round(keep * (tokens - least))
+    return Keep(budget=budget, layers=tuple(layers)).schedule(tokens, n_layers, floors).kept or (
+        tokens,
+    ) * len(layers)
