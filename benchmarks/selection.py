@@ -25,7 +25,9 @@ from rich.table import Table
 
 from brace.erecap import Engine, Keep
 from brace.erecap.models import TOKENS, load_model
+from brace.erecap.schedule import HEAD, TAIL_LEAST
 from brace.erecap.scorers import Predictor, Scorer
+from brace.errors import ConfigError
 from brace.ledger.intervals import wilson
 from brace.planners.local import EMBEDDED
 from brace.registry import scorers
@@ -65,6 +67,17 @@ def items_of(name: str, data: Path, encoder: ItemEncoder, count: int, most: int)
             break
     random.Random(0).shuffle(found)
     return found[:count]
+
+
+def can_be_cut(item: Item, keeps: list[Keep], n_layers: int) -> bool:
+    """Whether there is room beside what may never be pruned, at every one of these."""
+    floors = sum(item.floor[HEAD : item.prompt - TAIL_LEAST])
+    try:
+        for keep in keeps:
+            keep.schedule(item.prompt, n_layers, floors)
+    except ConfigError:
+        return False
+    return True
 
 
 def summary(qualities: list[Quality]) -> dict[str, Any]:
@@ -111,13 +124,20 @@ def main() -> None:
     model, tokenizer = load_model(EMBEDDED if given.model == "embedded" else given.model, dtype)
     engine = Engine(model.to("cuda") if on_gpu else model)
     encoder, console, rows = ItemEncoder(tokenizer), Console(), []
+    n_layers = engine.backbone.n_layers
+    keeps = {keep: keep_share(keep, n_layers) if keep <= 1 else Keep(budget=int(keep)) for keep in given.keep}
     for name in given.sets:
-        exam = Exam(engine, items_of(name, given.data, encoder, given.texts, given.most_tokens))
+        items = items_of(name, given.data, encoder, given.texts, given.most_tokens)
+        fit = [item for item in items if can_be_cut(item, list(keeps.values()), n_layers)]
+        if len(fit) < len(items):
+            console.print(f"{name}: {len(items) - len(fit)} of {len(items)} texts left out: too many floors")
+        if not fit:
+            continue
+        exam = Exam(engine, fit)
         rows.append(
             {"set": name, "selector": "whole", "keep": 1, **summary(exam.measure(engine.scorer, Keep()))}
         )
-        for keep in given.keep:
-            kept = keep_share(keep, engine.backbone.n_layers) if keep <= 1 else Keep(budget=int(keep))
+        for keep, kept in keeps.items():
             for selector, scorer in selectors(given).items():
                 measured = summary(exam.measure(scorer, kept))
                 rows.append({"set": name, "selector": selector, "keep": keep, **measured})
@@ -127,6 +147,8 @@ def main() -> None:
                 shown = [row["selector"], f"{row['keep']:g}", f"{row['exact']:.0%}"]
                 table.add_row(*shown, f"{row['loss']:.3f}", f"{row['divergence']:.3f}", f"{row['kept']:.0f}")
         console.print(table)
+    if not rows:
+        raise SystemExit("no text has room beside its floors at these keeps; try larger ones")
     if given.out is not None:
         given.out.parent.mkdir(parents=True, exist_ok=True)
         with given.out.open("w", newline="", encoding="utf-8") as file:
