@@ -23,6 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brace.erecap import Engine, Keep, Session, pruning_layers
+from brace.erecap.judging import Judge
 from brace.erecap.scorers import ScoreInput
 from brace.errors import BraceError
 from brace.registry import scorers
@@ -68,8 +69,8 @@ def test_what_was_noted_gives_the_scores_of_a_longer_text(kind: str) -> None:
     assert short.worth is not None
     assert sorted(short.worth) == list(pruning_layers(LAYERS))
     again = one.scorer.again(layer, short.worth[layer], short.positions[layer], torch.tensor([[62]]))
-    whole = one.scores(row(PROMPT + SUFFIX), layer)[:, :50]
-    assert torch.allclose(again.double(), whole.double(), atol=1e-4)
+    whole = Judge(one, layer).scores(PROMPT + SUFFIX)[:50]
+    assert torch.allclose(again[0].double(), whole.double(), atol=1e-4)
 
 
 @pytest.mark.parametrize("path", ["eager", "static"])

@@ -124,23 +124,6 @@ class Engine:
             )
         return prefill
 
-    def scores(self, ids: Tensor, layer: int) -> Tensor:
-        """What the scorer says of all tokens before this layer, nothing pruned; later layers are not read."""
-        ids, valid = self._checked(ids, None)
-        backbone = self.backbone
-        self.scorer.prepare(backbone, ids, valid)
-        positions = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-        with torch.inference_mode(), folded(backbone.config):
-            hidden = backbone.embed(ids)
-            rotation = backbone.rotate(hidden, positions)
-            cache = KvCache()
-            for index in range(layer):
-                mask = mask_for(backbone, index, positions, positions, valid)
-                hidden = backbone.run_layer(index, hidden, mask, positions, rotation, cache)
-            return self.scorer.score(
-                ScoreInput(layer, hidden, positions, valid, positions, rotation, backbone)
-            )
-
     def extend(
         self,
         context: AnyContext,

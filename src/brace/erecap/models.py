@@ -38,6 +38,20 @@ def load_model(name_or_path: str | Path, dtype: torch.dtype = torch.float32) -> 
     return model.eval(), AutoTokenizer.from_pretrained(folder, local_files_only=True)
 
 
+def best_device() -> torch.device:
+    """The GPU, if there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def best_dtype(device: torch.device) -> torch.dtype:
+    """bfloat16 where it is computed with: then reading is twice as fast as in float32."""
+    if device.type == "cuda":
+        return torch.bfloat16
+    asked = (getattr(torch.cpu, f"_is_{name}_supported", None) for name in ("avx512_bf16", "amx_tile"))
+    computed = any(supported is not None and supported() for supported in asked)
+    return torch.bfloat16 if computed else torch.float32
+
+
 def own_predictor(name_or_path: str | Path, file: str) -> Path | None:
     """The predictor that comes with this model, if one does: `TOKENS` or `LINES`."""
     folder = _SHIPPED / SMOLLM2 if str(name_or_path) == SMOLLM2 else Path(name_or_path)

@@ -205,33 +205,26 @@ class EmbeddedPlanner(TransformersPlanner):
 def _load(model: str, dtype: str, device: str) -> tuple[Any, Any]:
     import torch  # noqa: PLC0415 - an extra
 
-    from brace.erecap.models import load_model  # noqa: PLC0415
+    from brace.erecap.models import best_dtype, load_model  # noqa: PLC0415
 
     if dtype not in ("auto", *_DTYPES):
         raise ConfigError(f"planner option dtype = {dtype!r}{suggestion(dtype, ['auto', *_DTYPES])}")
     where = _device(device)
-    if dtype == "auto":
-        dtype = "bfloat16" if where.type == "cuda" or _reads_bfloat16() else "float32"
+    chosen = best_dtype(where) if dtype == "auto" else getattr(torch, dtype)
     try:
-        decoder, tokenizer = load_model(model, getattr(torch, dtype))
+        decoder, tokenizer = load_model(model, chosen)
     except (OSError, ValueError) as error:
         raise ConfigError(f"the model at {model!r} cannot be loaded: {error}") from error
     return decoder.to(where), tokenizer
 
 
-def _reads_bfloat16() -> bool:
-    """Whether this CPU computes with it: then reading is twice as fast as in float32."""
-    import torch  # noqa: PLC0415 - an extra
-
-    asked = (getattr(torch.cpu, f"_is_{name}_supported", None) for name in ("avx512_bf16", "amx_tile"))
-    return any(supported is not None and supported() for supported in asked)
-
-
 def _device(name: str) -> torch.device:
     import torch  # noqa: PLC0415 - an extra
 
+    from brace.erecap.models import best_device  # noqa: PLC0415
+
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return best_device()
     try:
         device = torch.device(name)
     except RuntimeError as error:

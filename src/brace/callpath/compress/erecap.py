@@ -21,6 +21,7 @@ from brace.registry import compressors, scorers
 
 if TYPE_CHECKING:
     from brace.erecap import Engine
+    from brace.erecap.judging import Judge
     from brace.erecap.scorers import Scorer
 
 RATIO = 0.7
@@ -53,10 +54,14 @@ class Erecap(ScoringCompressor):
             model = str(EMBEDDED)
         chosen: Scorer = scorers.create(scorer, options) if scorer is not None else _own_scorer(model)
         if isinstance(model, str):
-            from brace.erecap.models import load_model  # noqa: PLC0415
+            from brace.erecap.models import best_device, best_dtype, load_model  # noqa: PLC0415
 
-            model, tokenizer = load_model(model)
-        self._engine: Engine = Engine(model, chosen)
+            device = best_device()
+            model, tokenizer = load_model(model, best_dtype(device))
+            model = model.to(device)
+        # The static path does not rank what it drops.
+        self._engine: Engine = Engine(model, chosen, path="eager")
+        self._judges: dict[int, Judge] = {}
         self._tokenizer = tokenizer
         self._last: tuple[tuple[str, ...], list[Scores]] = ((), [])
 
@@ -91,14 +96,15 @@ class Erecap(ScoringCompressor):
         start = len(self._tokenizer(before, add_special_tokens=False).input_ids)
         room = self._engine.backbone.max_positions - start - sum(sizes[n] for n in head)
         worth = [np.zeros(len(line.text)) for line in lines]
-        for part in _parts(body, sizes, room):
+        for number, part in enumerate(_parts(body, sizes, room)):
             shown = head + part
             if not shown:
                 continue
             floor = [True] * len(before)
             for n in shown:
                 floor += [lines[n].floor] * len(lines[n].text)
-            values = self._worth(before + "".join(lines[n].text for n in shown), floor)[len(before) :]
+            text = before + "".join(lines[n].text for n in shown)
+            values = self._worth(number, text, floor)[len(before) :]
             ends = np.cumsum([len(lines[n].text) for n in shown])
             for n, piece in zip(shown, np.split(values, ends[:-1]), strict=True):
                 worth[n] = piece
@@ -107,27 +113,33 @@ class Erecap(ScoringCompressor):
             worth[n] = np.full(len(lines[n].text), least - _REPEATED)
         return worth
 
-    def _worth(self, text: str, floor: list[bool]) -> Scores:
+    def _worth(self, part: int, text: str, floor: list[bool]) -> Scores:
         """One reading: for each character, what its token is worth."""
-        import torch  # noqa: PLC0415 - an extra
-
-        from brace.erecap import Keep  # noqa: PLC0415
-
         encoded = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         if not encoded.input_ids:
             return np.zeros(len(text))
         most = self._engine.backbone.max_positions
-        ids, ranges = torch.tensor([encoded.input_ids[:most]]), encoded.offset_mapping[:most]
-        line_layer = self._engine.scorer.line_layer
-        if line_layer is not None:
-            values = self._engine.scores(ids, line_layer)[0].tolist()
-        else:
-            fixed = torch.tensor([[any(floor[start:end]) for start, end in ranges]])
-            values = self._engine.prefill(ids, keep=Keep(ratio=RATIO), floor=fixed).worth[0].tolist()
+        ids, ranges = encoded.input_ids[:most], encoded.offset_mapping[:most]
+        values = self._values(part, ids, [any(floor[start:end]) for start, end in ranges])
         worth = np.full(len(text), min(values))
         for (start, end), value in zip(ranges, values, strict=True):
             worth[start:end] = np.maximum(worth[start:end], value)
         return worth
+
+    def _values(self, part: int, ids: list[int], fixed: list[bool]) -> list[float]:
+        """What each token is worth. A part's judge reads only what is new since its last call."""
+        import torch  # noqa: PLC0415 - an extra
+
+        from brace.erecap import Keep  # noqa: PLC0415
+        from brace.erecap.judging import Judge  # noqa: PLC0415
+
+        line_layer = self._engine.scorer.line_layer
+        if line_layer is not None:
+            judge = self._judges.setdefault(part, Judge(self._engine, line_layer))
+            return judge.scores(ids).tolist()
+        floor = torch.tensor([fixed])
+        prefill = self._engine.prefill(torch.tensor([ids]), keep=Keep(ratio=RATIO), floor=floor)
+        return prefill.worth[0].tolist()
 
 
 def _own_scorer(model: Any) -> Scorer:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 
-import torch
-
 from brace.erecap import Engine
+from brace.erecap.judging import Judge
 from brace.erecap.scorers import Predictor
 from brace.training.erecap.encoding import Item
 
@@ -20,7 +19,7 @@ def judged_by(engine: Engine, predictor: Predictor) -> Worth:
 
     def worth(item: Item) -> Mapping[int, float]:
         engine.scorer = predictor
-        scores = engine.scores(torch.tensor([item.ids[: item.prompt]]), predictor.layers[0])[0].tolist()
+        scores = Judge(engine, predictor.layers[0]).scores(item.ids[: item.prompt]).tolist()
         return {
             number: sum(scores[place] for place in places) / len(places)
             for number, places in _places(item).items()
