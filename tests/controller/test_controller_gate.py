@@ -182,3 +182,46 @@ def test_a_cancelling_call_starts_the_cooldown_anew() -> None:
     # Called at 0, cancelled for a new one at 2, so the next is due at 4.
     assert verdict(config, GOAL, flying(), goal, goal) == Verdict(False, gate="in_flight")
     assert verdict(config, GOAL, flying(), goal, flying(), goal) == Verdict(True, cancel="goal")
+
+
+@pytest.mark.parametrize(
+    ("event", "trigger"),
+    [(Signals(failed=True), "failure"), (Signals(divergence=9.0), "divergence"), (GOAL, "goal")],
+)
+def test_an_event_in_the_cooldown_is_answered_when_it_is_over_and_once(event: Signals, trigger: str) -> None:
+    config = ControllerConfig(cooldown=4, divergence_limit=1.0)
+    controller = Controller(config, UNBOUNDED)
+    state, decisions = controller.start(), []
+    for t, signals in enumerate([GOAL, event, event, *[Signals()] * 6]):
+        decision, state = decide(controller, state, signals, t)
+        decisions.append(decision)
+    assert [decision.triggers for decision in decisions[1:5]] == [(trigger,), (trigger,), (), (trigger,)]
+    assert [decision.t for decision in decisions if decision.replan] == [0, 4]
+
+
+def test_an_event_during_a_call_is_answered_after_it() -> None:
+    failed, landed = flying(failed=True), Signals(outcome=CallOutcome(3, changed=True))
+    assert verdict(ControllerConfig(), GOAL, failed) == Verdict(False, gate="in_flight")
+    assert verdict(ControllerConfig(), GOAL, failed, flying()) == Verdict(False)
+    assert verdict(ControllerConfig(), GOAL, failed, flying(), landed) == Verdict(True)
+    # A new plan starts the commit window: the event waits for its end.
+    config = ControllerConfig(commit=2)
+    assert verdict(config, GOAL, failed, flying(), landed) == Verdict(False)
+    assert verdict(config, GOAL, failed, flying(), landed, Signals(), Signals()) == Verdict(True)
+
+
+def test_a_goal_change_held_back_cancels_the_call_once_the_gate_is_open() -> None:
+    goal = flying(goal_changed=True)
+    assert verdict(ControllerConfig(cooldown=2), GOAL, goal, flying()) == Verdict(True, cancel="goal")
+
+
+def test_what_is_no_event_is_not_remembered() -> None:
+    passing = Signals(hazard="warning", deadlock=True, exhausted=True)
+    config = ControllerConfig(cooldown=3, overrides=())
+    assert verdict(config, GOAL, passing, Signals(), Signals()) == Verdict(False)
+
+
+def test_an_override_s_call_answers_what_was_held_back() -> None:
+    config = ControllerConfig(cooldown=3)
+    steps = (GOAL, Signals(failed=True), Signals(hazard="critical"), *[Signals()] * 3)
+    assert verdict(config, *steps) == Verdict(False)

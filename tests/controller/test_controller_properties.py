@@ -28,6 +28,15 @@ from hypothesis import strategies as st
 
 from brace.controller import Controller, ControllerConfig, Signals, decide
 
+EVENTS = {"failure", "divergence", "goal"}
+
+
+def said_now(config: ControllerConfig, signals: Signals) -> set[str]:
+    """The events that a step's own signals may raise."""
+    far = config.divergence_limit is not None and signals.divergence > config.divergence_limit
+    there = {"failure": signals.failed, "divergence": far, "goal": signals.goal_changed}
+    return {name for name, true in there.items() if true}
+
 
 class Ledger:
     """An independent account of a run, from what was handed in and said only."""
@@ -96,6 +105,25 @@ def test_without_overrides_a_trigger_is_honoured_exactly_when_the_gate_is_open(
         assert verdict.replan == (bool(triggers) and free and ledger.open(config, t))
         assert (step.decision.budget is not None) == verdict.replan
         assert step.decision.suppressed == (bool(triggers) and not verdict.replan)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.booleans().flatmap(lambda overrides: configs(overrides=overrides)), traces)
+def test_an_event_that_was_held_back_is_honoured_as_soon_as_the_gate_is_open(
+    config: ControllerConfig, trace: Trace
+) -> None:
+    run = drive(config, trace)
+    ledger = Ledger(config, run)
+    waiting: set[str] = set()
+    for t, step in enumerate(run.steps):
+        triggers = set(step.decision.triggers)
+        own = said_now(config, step.signals)
+        if ledger.open(config, t) and not step.signals.in_flight:
+            assert waiting <= triggers, "forgotten"
+            assert step.decision.replan or not waiting
+        else:
+            assert triggers & waiting <= own | {"goal"}, "raised again before it would be honoured"
+        waiting = set() if step.decision.replan else waiting | (triggers & EVENTS)
 
 
 @settings(deadline=None)

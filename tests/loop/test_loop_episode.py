@@ -88,13 +88,15 @@ def test_a_bad_plan_costs_the_success() -> None:
 
 
 def test_while_continuing_the_old_plan_is_executed_and_triggers_are_in_flight() -> None:
-    world = FakeLine(goal=9, events={3: {"failed": True}, 5: {"failed": True}})
+    world = FakeLine(goal=9, events={3: {"failed": True}})
     plans = iter(["goto(8)", "goto(9)"])
     episode, ledger = play(world, answer=lambda prompt: next(plans), latency_ms=200, hold=False)
     first, second = ledger.of(Call)
-    # No plan yet: it stands still, and that is a wait. Then it walks on while the second call runs.
+    # No plan yet: it stands still, and that is a wait. Then it walks on while the second call, which answers
+    # the failure during the first, runs.
     assert (first.t, first.t_end, first.wait_ms) == (0, 4, 200.0)
-    assert (second.t, second.t_end, second.wait_ms) == (5, 9, 0.0)
+    assert (second.t, second.t_end, second.wait_ms) == (4, 8, 0.0)
+    assert second.triggers == ("failure",)
     flying = [step for step in ledger.of(Step) if step.gate == "in_flight"]
     assert [step.t for step in flying] == [1, 2, 3]
     assert episode.success

@@ -12,6 +12,15 @@ MOST_RUNGS = 32
 """Overrides in a row beyond this relax nothing further: γ^k must stay a number."""
 
 
+def closed_by(config: ControllerConfig, state: ControllerState) -> GateReason | None:
+    """Which window keeps the gate closed; None: it is open."""
+    if state.since_call < config.cooldown:
+        return "cooldown"
+    if state.since_change < config.commit:
+        return "commit"
+    return None
+
+
 def judge(
     config: ControllerConfig, state: ControllerState, triggers: tuple[Trigger, ...], signals: Signals
 ) -> Verdict:
@@ -22,7 +31,7 @@ def judge(
     """
     if not triggers:
         return Verdict(replan=False)
-    closed = _closed(config, state)
+    closed = closed_by(config, state)
     cause = _override(config, state, triggers, signals)
     if signals.in_flight:
         return _judge_in_flight(triggers, closed, cause)
@@ -61,6 +70,7 @@ def advance(config: ControllerConfig, state: ControllerState, verdict: Verdict) 
         failures=failures,
         # A call answers the evidence: what was seen under the old plan says nothing about the new one.
         stalled=() if verdict.replan else state.stalled,
+        held_back=() if verdict.replan else state.held_back,
         rung=rung,
         clean=clean,
     )
@@ -78,14 +88,6 @@ def relax(config: ControllerConfig, budget: Budget, rung: int) -> Budget:
         longer = slo * config.relax_slo**rung
         slo = max(slo, longer if config.slo_max_ms is None else min(config.slo_max_ms, longer))
     return Budget(budget.mode, tokens, slo)
-
-
-def _closed(config: ControllerConfig, state: ControllerState) -> GateReason | None:
-    if state.since_call < config.cooldown:
-        return "cooldown"
-    if state.since_change < config.commit:
-        return "commit"
-    return None
 
 
 def _override(

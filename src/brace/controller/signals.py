@@ -44,7 +44,7 @@ class Signals:
     """Distance from the expected trajectory."""
     hazard: Severity | None = None
     goal_changed: bool = False
-    """The current plan was not made for the current goal (stays true until one is asked for)."""
+    """The goal is another one since the last step."""
     exhausted: bool = False
     """No plan, or nothing left of it."""
     in_flight: bool = False

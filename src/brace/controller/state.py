@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from brace.controller.signals import Trigger
+
 RECENT_LATENCIES = 32
 """How many past latencies a budget policy may look at."""
 
@@ -25,6 +27,8 @@ class ControllerState:
     """For each of the last `w` steps that could have moved: whether it made no progress."""
     deadlocked: bool = False
     """Whether that evidence, or the world itself, says deadlock."""
+    held_back: tuple[Trigger, ...] = ()
+    """Events no call was made for yet."""
     rung: int = 0
     """k: how far the budget is relaxed."""
     clean: int = 0

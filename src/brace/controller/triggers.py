@@ -5,14 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from brace.controller.config import ControllerConfig
+from brace.controller.gate import closed_by
 from brace.controller.signals import Signals, Trigger
 from brace.controller.state import RECENT_LATENCIES, ControllerState
+
+_EVENTS: frozenset[Trigger] = frozenset({"failure", "divergence", "goal"})
+"""Said in one step only. The others are there as long as their reason is, or come again."""
 
 
 def observe(
     config: ControllerConfig, state: ControllerState, signals: Signals
 ) -> tuple[ControllerState, tuple[Trigger, ...]]:
-    """Take one step's signals into the state and say which triggers they raise."""
+    """Take one step's signals into the state and say which triggers they raise.
+
+    An event that was not honoured is raised again in the first step in which it would be: held back, not
+    forgotten.
+    """
     state = _take_in(config, state, signals)
     fired: dict[Trigger, bool] = {
         "periodic": config.period is not None and state.t % config.period == 0,
@@ -23,7 +31,19 @@ def observe(
         "goal": signals.goal_changed,
         "exhausted": signals.exhausted,
     }
-    return state, tuple(name for name in config.triggers if fired[name])
+    due = _due(config, state, signals)
+    triggers = tuple(name for name in config.triggers if fired[name] or name in due)
+    events = (name for name in triggers if name in _EVENTS and name not in state.held_back)
+    return replace(state, held_back=(*state.held_back, *events)), triggers
+
+
+def _due(config: ControllerConfig, state: ControllerState, signals: Signals) -> tuple[Trigger, ...]:
+    """What was held back and would be honoured now: a call in flight gives way to a changed goal alone."""
+    if not state.held_back or closed_by(config, state) is not None:
+        return ()
+    if signals.in_flight:
+        return tuple(name for name in state.held_back if name == "goal")
+    return state.held_back
 
 
 def _take_in(config: ControllerConfig, state: ControllerState, signals: Signals) -> ControllerState:

@@ -175,7 +175,6 @@ class Agent:
         self._held = _Held(accept)
         self._flight: _Flight | None = None
         self._outcome: CallOutcome | None = None
-        self._new_goal = False
 
     def step(
         self,
@@ -202,11 +201,10 @@ class Agent:
         if self._flight is not None and (result := self._flight.result()) is not None:
             self._land(self._flight, result)
         refused, held.refusal = held.refusal, ""
-        self._new_goal = self._new_goal or goal is not None
         decision = core.decide(
             Signals(
                 failed=failed or bool(refused), succeeded=succeeded, progress=progress, deadlock=deadlock,
-                divergence=divergence, hazard=hazard, goal_changed=self._new_goal,
+                divergence=divergence, hazard=hazard, goal_changed=goal is not None,
                 exhausted=held.rest().is_empty, in_flight=self._flight is not None, outcome=self._outcome,
             )
         )  # fmt: skip
@@ -214,7 +212,6 @@ class Agent:
         if decision.verdict.cancel is not None and self._flight is not None:
             self._cancel(self._flight, decision.verdict.cancel)
         if decision.replan:
-            self._new_goal = False
             self._start(decision)
         return AgentStep(held.rest(), held.arrived, held.stopped, decision)
 

@@ -33,7 +33,7 @@ class Events:
     divergence: float = 0.0
     hazard: Literal["warning", "critical"] | None = None
     goal_changed: bool = False
-    """The goal is no longer the one the current plan was asked for."""
+    """The goal is another one."""
 
 
 @dataclass(frozen=True, slots=True)

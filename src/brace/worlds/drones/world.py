@@ -123,7 +123,7 @@ class DronesWorld(SkillWorld):
         return news
 
     def events(self) -> Events:
-        """What the last step brought; a changed goal stays changed until somebody is asked for a plan."""
+        """What the last step brought."""
         return self._events
 
     def success(self) -> bool:
@@ -161,10 +161,6 @@ class DronesWorld(SkillWorld):
             self._told_plan = str(self._plan)
             self._tell("plan", self._told_plan)
 
-    def suppressed(self, reason: str) -> None:
-        """Nobody was asked about the changed goal: say it again in the next step."""
-        self._goal_changed = self._events.goal_changed
-
     def refuse(self, plan: Plan) -> str | None:
         """Gates given twice and waits that cannot end."""
         return objection(plan)
@@ -197,7 +193,7 @@ class DronesWorld(SkillWorld):
     def step(self, *, hold: bool) -> None:
         """What is due happens, the drones fly or hover, and the monitor looks at the result."""
         self._step += 1
-        self._failed = self._succeeded = self._diverged = False
+        self._failed = self._succeeded = self._diverged = self._goal_changed = False
         flight = self._flight
         self._happen()
         for drone, pilot in enumerate(flight.pilots):
@@ -236,8 +232,6 @@ class DronesWorld(SkillWorld):
             hazard=self._watch.hazard(flight),
             goal_changed=self._goal_changed,
         )
-        # A call made now knows of it; if none is made, `suppressed` brings it back.
-        self._goal_changed = False
 
     def _happen(self) -> None:
         now, flight = self._step * self.dt, self._flight
