@@ -50,9 +50,9 @@ bench-budgets: $(READY)  ## success against the budget, pruned in the model or c
 	$(BUDGETS) drones-v1 lift-v1 --budgets 512 320 --episodes 24
 	$(BUDGETS) handover-v1 peg-v1 --budgets 1024 512 384 --episodes 24
 
-bench-suites: $(READY)  ## the paper's comparisons with its episode counts (a day on 2 cores; can be interrupted)
+bench-suites: $(READY)  ## the paper's comparisons with its episode counts (some two hours on 2 cores; can be interrupted)
 	for suite in snapshot harder phases budget-match triggers stability variants growth ratios slo; do \
-		$(BIN)/brace bench $$suite --resume || exit 1; done
+		$(BIN)/brace bench $$suite --jobs 2 --resume || exit 1; done
 
 clean:
 	rm -rf .venv build dist
