@@ -65,7 +65,8 @@ def last_prompt(name: str) -> str:
             "controller": {"divergence_limit": 0.5, "cooldown": 3} | {"period": 10 if proxy else 50},
             "modes": {"full": {}}, "budget": {"mode": "full"},
             "loop": {
-                "clock": "modelled", "model": {"fixed_ms": 200, "per_token_ms": 0}, "while_thinking": "continue",
+                "clock": "modelled", "model": {"fixed_ms": 200, "per_token_ms": 0},
+                "while_thinking": "continue",
             },
         }
     )  # fmt: skip
