@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from brace.context import Segment
+from brace.controller import Signals
 from brace.plan import Arg, Plan, Skill, SkillSet
-from brace.worlds import Events, World
+from brace.worlds import World
 
 SKILLS = SkillSet([Skill("goto", (Arg("place", "number"),)), Skill("wait")])
 
@@ -41,8 +42,8 @@ class FakeLine(World):
         news = [Segment("task", f"reach {self.goal}")] if self.t == 0 else []
         return [*news, Segment("observation", f"at {self.at}", self.t)]
 
-    def events(self) -> Events:
-        return Events(**self._scheduled.get(self.t, {}))
+    def events(self) -> Signals:
+        return Signals(**self._scheduled.get(self.t, {}))
 
     def apply(self, plan: Plan) -> str | None:
         if self._refuse is not None:

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "brace"
-ANYONE = {"errors", "registry"}
+ANYONE = {"errors", "options", "registry"}
 LEAVES = {"plan", "context", "ledger"}
 MAY_USE = {
     "errors": set(),
-    "registry": {"errors"},
+    "options": {"errors"},
+    "registry": {"errors", "options"},
     "plan": ANYONE,
     "context": ANYONE,
     "ledger": ANYONE,
@@ -22,7 +23,7 @@ MAY_USE = {
     "erecap": ANYONE,
     "planners": ANYONE | LEAVES | {"erecap"},
     "callpath": ANYONE | LEAVES | {"planners", "erecap"},
-    "worlds": ANYONE | LEAVES | {"planners"},
+    "worlds": ANYONE | LEAVES | {"planners", "controller"},
     "loop": ANYONE | LEAVES | {"planners", "callpath", "worlds", "controller"},
     # A suite is a sweep and its table, and tables are made in `report`.
     "bench": ANYONE | LEAVES | {"planners", "callpath", "worlds", "controller", "loop", "report"},

@@ -1,82 +1,83 @@
-"""Names → things. One registry a family; outside packages add theirs through entry points.
+"""Names → things: one registry a family. A newcomer writes one file and edits nothing else.
 
-A newcomer writes one file and decorates it::
+@compressors.register("mine")
+class Mine(ScoringCompressor): ...
 
-    @compressors.register("mine")
-    class Mine(ScoringCompressor): ...
-
-An outside package declares an entry point in the group ``brace.compressors`` (``brace.planners``,
-``brace.retrievers``, ``brace.worlds``, ``brace.budget_policies``) and needs no import on our side.
+`brace run … --import mine.py` (or `imports: [mine.py]` in a configuration) makes it known. An outside package
+declares an entry point instead, in the group of the family: `brace.compressors`, `brace.worlds`, …
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
+import sys
 from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from brace.errors import ConfigError, UnknownNameError, suggestion
+from brace.errors import BraceError, ConfigError, UnknownNameError
+from brace.options import Option, make, options_of
 
 T = TypeVar("T")
+Made = TypeVar("Made", bound=type[Any])
 
 
 class Registry(Generic[T]):
-    """Factories of one family by name.
+    """Things of one family by name: triggers, modes, templates.
 
-    `builtin` names the module that registers our own; it is imported on first use, so that
-    `import brace` stays light.
+    `builtin` is the module that adds our own. It is imported on first use, so that `import brace` stays light.
+    `contract` names the class that every one of them is made from.
     """
 
-    def __init__(self, family: str, group: str, builtin: str) -> None:
+    def __init__(self, family: str, builtin: str, contract: str) -> None:
         self.family = family
-        self.group = group
+        self.group = "brace." + _plural(family).replace(" ", "_")
         self._builtin = builtin
-        self._factories: dict[str, Callable[..., T]] = {}
+        self._contract = contract
+        self._things: dict[str, Any] = {}
         self._loaded = False
 
-    def register(self, name: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
-        """Decorator: make a class or factory known under `name`. A second one of that name is refused."""
-
-        def add(factory: Callable[..., T]) -> Callable[..., T]:
-            if self._factories.get(name, factory) is not factory:
-                raise ConfigError(f"{self.family} {name!r} is registered twice; choose another name")
-            self._factories[name] = factory
-            return factory
-
-        return add
+    def add(self, name: str, thing: T) -> None:
+        """Make it known under `name`. Another one of that name is refused."""
+        self._check(name, thing)
+        if self._things.get(name, thing) is not thing:
+            raise ConfigError(
+                f"{self.family} {name!r} is registered twice, in {_home(self._things[name])} and in "
+                f"{_home(thing)}; choose another name"
+            )
+        self._things[name] = thing
 
     def names(self) -> list[str]:
         """All known names, ours and those of outside packages, sorted."""
         self._load()
-        return sorted({*self._factories, *self._entry_points()})
+        return sorted({*self._things, *self._entry_points()})
 
-    def get(self, name: str) -> Callable[..., T]:
-        """The factory called `name`, or an error with the nearest known name."""
+    def get(self, name: str) -> T:
+        """The thing called `name`, or an error with the nearest known name."""
         self._load()
-        if name not in self._factories:
+        if name not in self._things:
             entry = self._entry_points().get(name)
             if entry is None:
                 raise UnknownNameError(self.family, name, self.names())
-            self._factories[name] = entry.load()
-        return self._factories[name]
+            self.add(name, entry.load())
+        found: T = self._things[name]
+        return found
 
-    def create(self, name: str, options: Mapping[str, Any] | None = None) -> T:
-        """Build `name` with `options`; an option it does not take is an error that lists those it takes."""
-        factory = self.get(name)
-        given = dict(options or {})
-        parameters = inspect.signature(factory).parameters
-        if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-            for key in given:
-                if key not in parameters:
-                    raise ConfigError(
-                        f"{self.family} {name!r} has no option {key!r}{suggestion(key, parameters)}"
-                    )
-        try:
-            return factory(**given)
-        except TypeError as error:
-            raise ConfigError(f"{self.family} {name!r}: {error}") from error
+    def _check(self, name: str, thing: object) -> None:
+        if not isinstance(thing, self._contract_class()):
+            raise ConfigError(
+                f"{self.family} {name!r}: {thing!r} is no {self._contract.partition(':')[2]}; make it one "
+                f"(from {self._contract.replace(':', ' import ')})"
+            )
+
+    def _contract_class(self) -> type[Any]:
+        module, _, name = self._contract.partition(":")
+        found: type[Any] = getattr(importlib.import_module(module), name)
+        return found
 
     def _load(self) -> None:
         if not self._loaded:
@@ -87,11 +88,94 @@ class Registry(Generic[T]):
         return {entry.name: entry for entry in metadata.entry_points(group=self.group)}
 
 
-compressors: Registry[Any] = Registry("compressor", "brace.compressors", "brace.callpath.compress")
-retrievers: Registry[Any] = Registry("retriever", "brace.retrievers", "brace.callpath.retrieve")
-planners: Registry[Any] = Registry("planner", "brace.planners", "brace.planners")
-worlds: Registry[Any] = Registry("world", "brace.worlds", "brace.worlds")
-budget_policies: Registry[Any] = Registry(
-    "budget policy", "brace.budget_policies", "brace.controller.budgets"
+class Parts(Registry[type[T]]):
+    """Classes of one family by name, made with options: the fields of the class, which is a dataclass."""
+
+    def register(self, name: str) -> Callable[[Made], Made]:
+        """Decorator: make a class known under `name`. A second one of that name is refused."""
+
+        def add(thing: Made) -> Made:
+            self.add(name, thing)
+            return thing
+
+        return add
+
+    def create(self, name: str, options: Mapping[str, Any] | None = None) -> T:
+        """Build `name` with `options`; one that is unknown or of another type is an error that names it."""
+        return make(self.get(name), options or {}, f"{self.family} {name!r}")
+
+    def options(self, name: str) -> tuple[Option, ...]:
+        """What can be set, in order."""
+        return options_of(self.get(name))
+
+    def _check(self, name: str, thing: object) -> None:
+        contract = self._contract_class()
+        if not (isinstance(thing, type) and issubclass(thing, contract)):
+            raise ConfigError(
+                f"{self.family} {name!r}: {thing!r} is no subclass of {contract.__name__}; derive it from "
+                f"{self._contract.replace(':', '.')}"
+            )
+        if missing := sorted(getattr(thing, "__abstractmethods__", ())):
+            raise ConfigError(
+                f"{self.family} {name!r}: {thing.__name__} does not define {', '.join(missing)}"
+            )
+        if not is_dataclass(thing) and len(inspect.signature(thing).parameters):
+            raise ConfigError(
+                f"{self.family} {name!r}: {thing.__name__} takes arguments but is no dataclass; decorate it "
+                "with @dataclass, and its fields are its options"
+            )
+
+
+_imported: dict[Path, str] = {}
+
+
+def import_file(file: str | Path) -> None:
+    """Run a Python file that registers things. One that was imported before is not run again."""
+    path = Path(file).resolve()
+    if path in _imported:
+        return
+    if not path.is_file():
+        raise ConfigError(f"imports: there is no file {file}; give the path of a Python file")
+    # The name holds for this process only: what is kept of a run names the file.
+    name = f"brace_import_{len(_imported)}_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"imports: {file} is not a Python file; its name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BraceError as error:
+        raise ConfigError(f"{file}: {error}") from error
+    except Exception as error:  # a user's file may raise anything
+        raise ConfigError(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
+    _imported[path] = name
+
+
+def _plural(family: str) -> str:
+    return family.removesuffix("y") + "ies" if family.endswith("y") else f"{family.removesuffix('s')}s"
+
+
+def _home(thing: Any) -> str:
+    module = sys.modules.get(getattr(thing, "__module__", ""))
+    return str(getattr(module, "__file__", None) or type(thing).__module__)
+
+
+compressors: Parts[Any] = Parts(
+    "compressor", "brace.callpath.compress", "brace.callpath.compress.base:Compressor"
 )
-scorers: Registry[Any] = Registry("scorer", "brace.scorers", "brace.erecap.scorers")
+retrievers: Parts[Any] = Parts("retriever", "brace.callpath.retrieve", "brace.callpath.retrieve:Retriever")
+planners: Parts[Any] = Parts("planner", "brace.planners", "brace.planners.base:Planner")
+worlds: Parts[Any] = Parts("world", "brace.worlds", "brace.worlds.base:World")
+scorers: Parts[Any] = Parts("scorer", "brace.erecap.scorers", "brace.erecap.scorers.base:Scorer")
+budget_policies: Parts[Any] = Parts(
+    "budget policy", "brace.controller.budgets", "brace.controller.budgets:BudgetPolicy"
+)
+rules: Parts[Any] = Parts("rules", "brace.controller.controller", "brace.controller.controller:Rules")
+triggers: Registry[Any] = Registry(
+    "trigger", "brace.controller.triggers", "brace.controller.triggers:Trigger"
+)
+templates: Registry[Any] = Registry(
+    "template", "brace.context.template", "brace.context.template:PromptTemplate"
+)
+modes: Registry[Any] = Registry("mode", "brace.loop.config", "brace.loop.config:ModeConfig")

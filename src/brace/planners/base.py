@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol
 
 from brace.context import Tokenizer
+from brace.plan import SkillSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +67,46 @@ class Limits(Protocol):
         ...
 
 
-@runtime_checkable
-class Planner(Protocol):
-    """Writes plans. `stream` runs in a worker thread and should look at `limits` between pieces.
-
-    A planner with `prunes = True` honours `Prompt.budget` in its own layers. One with `bind(world)` is shown
-    the run's world (its `skills` and `names`) before the first call. One with `prompt_overhead` puts so many
-    tokens around every prompt (a chat template), and they count against the budget.
-    """
+class Vocabulary(Protocol):
+    """In which words plans are written: those of a world, or of a user's own loop."""
 
     @property
-    def name(self) -> str:
-        """For the ledger."""
+    def skills(self) -> SkillSet:
+        """What a plan may say."""
         ...
 
     @property
-    def tokenizer(self) -> Tokenizer:
-        """Budgets are counted in these tokens."""
+    def names(self) -> Mapping[str, Sequence[str]]:
+        """For each argument of kind `name`: all names it can take; any, where it is not mentioned."""
         ...
 
+
+class Planner(ABC):
+    """Writes plans. Only `name`, `tokenizer` and `stream` must be given."""
+
+    extra: ClassVar[str | None] = None
+    """What to install: `pip install 'brace-replan[extra]'`."""
+    prunes: ClassVar[bool] = False
+    """It honours `Prompt.budget` in its own layers."""
+    name: str
+    """For the ledger."""
+    tokenizer: Tokenizer
+    """Budgets are counted in these tokens."""
+
+    @property
+    def prompt_overhead(self) -> int:
+        """Tokens it puts around every prompt (a chat template); they count against the budget."""
+        return 0
+
+    def bind(self, vocabulary: Vocabulary) -> None:  # noqa: B027 - many write whatever they are asked for
+        """Shown the run's world, or the words of a user's loop, before the first call."""
+
+    @abstractmethod
     def stream(self, prompt: Prompt, limits: Limits) -> Iterator[str | Usage]:
-        """Pieces of the plan's text. What came before the deadline is used if it parses."""
-        ...
+        """Pieces of the plan's text; what came before the deadline is used if it parses.
+
+        Runs in a worker thread and should look at `limits` between pieces.
+        """
+
+    def close(self) -> None:  # noqa: B027 - many hold nothing
+        """Give back what it holds; no call follows."""

@@ -2,7 +2,7 @@
 
 from brace.worlds.arms import HandoverWorld, LiftWorld, PegWorld
 from brace.worlds.babyai import BabyAIWorld
-from brace.worlds.base import Events, World, WorldInfo
+from brace.worlds.base import World, WorldInfo
 from brace.worlds.drones import DronesWorld
 from brace.worlds.following import SkillWorld
 from brace.worlds.proxy import ProxyWorld
@@ -10,7 +10,6 @@ from brace.worlds.proxy import ProxyWorld
 __all__ = [
     "BabyAIWorld",
     "DronesWorld",
-    "Events",
     "HandoverWorld",
     "LiftWorld",
     "PegWorld",

@@ -6,34 +6,18 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from brace.context import Segment
+from brace.controller import Decision, Signals
 from brace.errors import MissingExtraError
 from brace.plan import Plan, SkillSet
 
 Frame = NDArray[np.uint8]
 """Height × width × RGB."""
-
-
-@dataclass(frozen=True, slots=True)
-class Events:
-    """What happened in the last step, as far as the world can tell. Silence means "nothing"."""
-
-    failed: bool = False
-    """An action or skill ended in failure, or a plan was refused."""
-    succeeded: bool = False
-    """An action or skill ended well."""
-    progress: float | None = None
-    """How much nearer the goal; None when unknown or when the world was told to hold."""
-    deadlock: bool = False
-    divergence: float = 0.0
-    hazard: Literal["warning", "critical"] | None = None
-    goal_changed: bool = False
-    """The goal is another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +85,21 @@ class World(ABC):
         """Nothing more can happen in this episode."""
         return self.success()
 
-    def events(self) -> Events:
-        """What the last step brought."""
-        return Events()
+    def events(self) -> Signals:
+        """What the last step brought, as far as the world can tell. The loop adds what it knows itself."""
+        return Signals()
 
     def figures(self) -> dict[str, float]:
         """Numbers of this episode for the tables: collisions, path length, …"""
         return {}
 
-    def suppressed(self, reason: str) -> None:  # noqa: B027 - most worlds do not care
-        """Told that a trigger was not honoured."""
+    def line_for(self, plan: Plan, before: Plan) -> str:
+        """How a plan that was just taken is told to the planner, `before` being what was left of the old one.
+        Empty: it brings nothing new. That a plan was refused is always told, and by the loop too."""
+        return str(plan)
+
+    def decided(self, decision: Decision) -> None:  # noqa: B027 - most worlds do not care
+        """Told what was decided in this step, before it steps: for worlds that show it, or feel it."""
 
     def default_plan(self) -> Plan:
         """What one would do knowing only the world's usual layout: the plan of the open-loop baseline."""

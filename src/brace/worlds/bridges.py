@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from brace.context import Segment
+from brace.controller import Signals
 from brace.plan import SkillCall, SkillSet
-from brace.worlds.base import Events, Frame
+from brace.worlds.base import Frame
 from brace.worlds.following import SkillWorld
 
 
@@ -88,7 +89,7 @@ class PettingZooWorld(SkillWorld):
         self._t = 0
         self._over = self._won = False
         self._return = 0.0
-        self._events = Events()
+        self._events = Signals()
         self._ended: list[Ended] = []
         self._news = [Segment("task", self._task)]
         self._tell()
@@ -98,7 +99,7 @@ class PettingZooWorld(SkillWorld):
         news, self._news = self._news, []
         return news
 
-    def events(self) -> Events:
+    def events(self) -> Signals:
         """Skills that failed or ended well in the last step."""
         return self._events
 
@@ -120,7 +121,7 @@ class PettingZooWorld(SkillWorld):
             for index, agent in enumerate(self._agents)
             if agent in self._seen and not hold
         }
-        self._events = Events(
+        self._events = Signals(
             failed=any(ended.why for ended in self._ended),
             succeeded=any(not ended.why for ended in self._ended),
         )

@@ -14,9 +14,10 @@ import random
 from types import MappingProxyType
 
 from brace.context import Segment
+from brace.controller import Decision, Signals
 from brace.plan import Arg, Plan, Skill, SkillCall, SkillSet
 from brace.registry import worlds
-from brace.worlds.base import Events, World, WorldInfo
+from brace.worlds.base import World, WorldInfo
 from brace.worlds.following import check_plan
 
 GOAL = 0.05
@@ -72,7 +73,7 @@ class ProxyWorld(World):
         self._stuck = 0
         self._step = 0
         self._told = -1
-        self._events = Events()
+        self._events = Signals()
         self._word = "start"
         self._plan = Plan()
         self._stalls = 0
@@ -88,7 +89,7 @@ class ProxyWorld(World):
         news.append(Segment("action", f"gap {gap} since {since} {self._word}", self._step))
         return news
 
-    def events(self) -> Events:
+    def events(self) -> Signals:
         """Failure, progress and deadlock of the last step."""
         return self._events
 
@@ -122,9 +123,13 @@ class ProxyWorld(World):
         """Go on, at the speed of a perfect plan."""
         return Plan(((0, (SkillCall("advance", ("full", "20", "0", "0", "1.0")),)),))
 
-    def suppressed(self, reason: str) -> None:
+    def line_for(self, plan: Plan, before: Plan) -> str:
+        """The authors' contexts hold no plans."""
+        return ""
+
+    def decided(self, decision: Decision) -> None:
         """The authors let a plan go stale when a trigger is ignored."""
-        self._quality *= {"cooldown": 0.98, "commit": 0.995}.get(reason, 1.0)
+        self._quality *= {"cooldown": 0.98, "commit": 0.995}.get(decision.verdict.gate or "", 1.0)
 
     def step(self, *, hold: bool) -> None:
         """One control step; `hold` freezes the agent, and in v1 all else with it."""
@@ -133,7 +138,7 @@ class ProxyWorld(World):
             self._word = "held"
             self._stalls += 1
             # Neither v1 nor v2 counts a step in which the agent was not allowed to move as stuck.
-            self._events = Events(deadlock=self._stuck >= STUCK_LIMIT)
+            self._events = Signals(deadlock=self._stuck >= STUCK_LIMIT)
             if self._corrected and self._conflict:
                 self._conflict -= 1
         else:
@@ -157,7 +162,7 @@ class ProxyWorld(World):
         self._stuck = self._stuck + 1 if stalled else 0
         self._stalls += stalled
         self._word = "block" if blocked else "fail" if failed else "ok"
-        self._events = Events(
+        self._events = Signals(
             failed=failed, succeeded=not failed and not blocked, progress=moved,
             deadlock=self._stuck >= STUCK_LIMIT,
         )  # fmt: skip

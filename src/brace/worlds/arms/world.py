@@ -11,12 +11,13 @@ import numpy as np
 
 from brace.context import Segment
 from brace.context.segments import Kind
+from brace.controller import Signals
 from brace.errors import ConfigError
 from brace.plan import Arg, Plan, SkillCall
 from brace.worlds.arms.executor import Arm, Motion, SkillFailedError
 from brace.worlds.arms.reports import REPORT_STEPS, Camera, Sighting, in_millimetres
 from brace.worlds.arms.simulator import CONTROL_FREQUENCY, Simulator
-from brace.worlds.base import Events, WorldInfo
+from brace.worlds.base import WorldInfo
 from brace.worlds.following import SkillWorld
 
 if TYPE_CHECKING:
@@ -171,24 +172,20 @@ class ArmsWorld(SkillWorld):
         news, self.news = self.news, []
         return news
 
-    def events(self) -> Events:
+    def events(self) -> Signals:
         """What the last step brought."""
         stuck = any(
             after and idle >= IDLE_STEPS for after, idle in zip(self._after_failure, self._idle, strict=True)
         )
-        return Events(
+        return Signals(
             failed=self._failed, succeeded=self._succeeded, deadlock=stuck,
             divergence=self._divergence, goal_changed=self._goal_changed,
         )  # fmt: skip
 
     def apply(self, plan: Plan) -> str | None:
-        """Take a plan or refuse it; either is written down."""
+        """Take a plan, or refuse it and count that."""
         problem = super().apply(plan)
-        if problem is None:
-            self.tell("plan", str(plan))
-        else:
-            self._counts["refusals"] += 1
-            self.tell("failure", f"plan refused: {problem}")
+        self._counts["refusals"] += problem is not None
         return problem
 
     def taken(self) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from brace.context import Segment
 from brace.context.segments import Kind
+from brace.controller import Signals
 from brace.errors import ConfigError
 from brace.plan import Plan, SkillCall
 from brace.registry import worlds
@@ -23,7 +24,7 @@ from brace.worlds.babyai.shortest import fewest_actions
 from brace.worlds.babyai.skills import Done, Failed, Skills
 from brace.worlds.babyai.team import Team
 from brace.worlds.babyai.truth import truth_plan
-from brace.worlds.base import Events, WorldInfo, need_simulator
+from brace.worlds.base import WorldInfo, need_simulator
 from brace.worlds.following import SkillWorld
 
 if TYPE_CHECKING:
@@ -123,22 +124,16 @@ class BabyAIWorld(SkillWorld):
         news, self._news = self._news, []
         return news
 
-    def events(self) -> Events:
+    def events(self) -> Signals:
         """What the last step brought."""
         stuck = any(robot.idle >= IDLE_LIMIT for robot in self._robots)
-        return Events(
+        return Signals(
             failed=self._failed, succeeded=self._succeeded, deadlock=stuck, divergence=self._divergence
         )
 
-    def apply(self, plan: Plan) -> str | None:
-        """Take the plan; what was taken or refused is news."""
-        rest = self.rest()
-        problem = super().apply(plan)
-        if problem is not None:
-            self._note("failure", f"plan refused: {problem}")
-        elif plan != rest:
-            self._note("plan", str(plan))
-        return problem
+    def line_for(self, plan: Plan, before: Plan) -> str:
+        """A plan that only goes on is not told again."""
+        return "" if plan == before else str(plan)
 
     def refuse(self, plan: Plan) -> str | None:
         """There must be a door to unlock."""

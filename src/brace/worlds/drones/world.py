@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from brace.context import Segment
+from brace.controller import Signals
 from brace.errors import ConfigError, suggestion
 from brace.plan import Plan, SkillCall
 from brace.registry import worlds
-from brace.worlds.base import Events, WorldInfo, need_simulator
+from brace.worlds.base import WorldInfo, need_simulator
 from brace.worlds.drones import airspace, reading
 from brace.worlds.drones.airspace import GATES, INTRUDER, drone_name, gate_name
 from brace.worlds.drones.drawing import Scene, draw
@@ -92,7 +93,7 @@ class DronesWorld(SkillWorld):
         self._watch = Watch(self._agents, self._difficulty.horizon)
         self._coming: list[Happening] = list(scenario.happenings)
         self._step = 0
-        self._events = Events()
+        self._events = Signals()
         self._goal_changed = False
         self._told_plan = ""
         self._news = self._introduction(scenario)
@@ -122,7 +123,7 @@ class DronesWorld(SkillWorld):
         news, self._news = self._news, []
         return news
 
-    def events(self) -> Events:
+    def events(self) -> Signals:
         """What the last step brought."""
         return self._events
 
@@ -146,20 +147,15 @@ class DronesWorld(SkillWorld):
             "flight_s": round(self._flight.flight_s, 6),
         }
 
-    def apply(self, plan: Plan) -> str | None:
-        """Take the plan; a refusal is also written into the log."""
-        problem = super().apply(plan)
-        if problem is not None:
-            self._tell("failure", f"plan refused: {problem}")
-        return problem
-
     def taken(self) -> None:
-        """Tell a new plan once. A warning was about the old one; what is new in this step stays."""
+        """A warning was about the old plan; what else is new in this step stays."""
         if self._events.hazard == "warning":
             self._events = replace(self._events, hazard=None)
-        if str(self._plan) != self._told_plan and not self._plan.is_empty:
-            self._told_plan = str(self._plan)
-            self._tell("plan", self._told_plan)
+
+    def line_for(self, plan: Plan, before: Plan) -> str:
+        """A plan is told once, however often it is written again."""
+        told, self._told_plan = self._told_plan, str(plan)
+        return "" if plan.is_empty or told == self._told_plan else self._told_plan
 
     def refuse(self, plan: Plan) -> str | None:
         """Gates given twice and waits that cannot end."""
@@ -224,7 +220,7 @@ class DronesWorld(SkillWorld):
             self._tell("observation", line)
         if not hold:
             self._diverged |= any(flight.layer_of(one) == flight.layer_of(other) for one, other in new)
-        self._events = Events(
+        self._events = Signals(
             failed=self._failed,
             succeeded=self._succeeded,
             deadlock=any(pilot.idle_s >= IDLE_S for pilot in flight.pilots),
