@@ -18,9 +18,9 @@ from brace.bench.episodes import EpisodeRunner, Task
 from brace.ledger.writer import LedgerWriter
 from brace.loop.config import load_config
 from brace.planners.base import Limits, Prompt
-from brace.planners.proxy import ProxyPlanner
 from brace.planners.reference import ReaderPlanner
 from brace.registry import planners
+from brace.worlds.proxy.planner import ProxyPlanner
 
 FOLDER = Path(__file__).parent / "prompts"
 CALLS, STEPS = 6, 160

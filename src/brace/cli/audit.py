@@ -32,7 +32,7 @@ def audit(
     console.print(phase_table(run))
     console.print(suppressed_table(run, horizon))
     config = load_config(run.manifest.config)
-    if config.rules == "brace":
+    if config.rules.name == "brace":
         knobs = config.controller
         breaches = anti_churn(run, knobs.cooldown, knobs.commit)
         for breach in breaches:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 from brace.context import Tokenizer, WordTokenizer
 from brace.errors import BraceError
-from brace.planners.base import Limits, Prompt
+from brace.planners.base import Limits, Planner, Prompt
 
 
-class FunctionPlanner:
+class FunctionPlanner(Planner):
     """Wraps `prompt text → plan text`, or `prompt text → pieces of it` (which can be cut between them)."""
 
     def __init__(

@@ -13,10 +13,9 @@ from __future__ import annotations
 import random
 from types import MappingProxyType
 
-from brace.context import Segment
+from brace.context import Segment, WordTokenizer
 from brace.controller import Decision, Signals
 from brace.plan import Arg, Plan, Skill, SkillCall, SkillSet
-from brace.registry import worlds
 from brace.worlds.base import World, WorldInfo
 from brace.worlds.following import check_plan
 
@@ -27,6 +26,8 @@ STUCK_LIMIT = 40
 CONFLICT_CHANCE, CONFLICT_STEPS = 0.08, (20, 60)
 FAILURE_CHANCE = 0.03
 SPEED, SPREAD = 0.02, (0.7, 1.3)
+
+_TOKENIZER = WordTokenizer()
 
 SKILLS = SkillSet(
     [
@@ -73,6 +74,7 @@ class ProxyWorld(World):
         self._stuck = 0
         self._step = 0
         self._told = -1
+        self.told_tokens = 0
         self._events = Signals()
         self._word = "start"
         self._plan = Plan()
@@ -87,6 +89,7 @@ class ProxyWorld(World):
         news = background() if self._step == 0 else []
         gap, since = round(self._distance * 1e4), round((self._at_plan - self._distance) * 1e4)
         news.append(Segment("action", f"gap {gap} since {since} {self._word}", self._step))
+        self.told_tokens += sum(_TOKENIZER.count(segment.render()) for segment in news)
         return news
 
     def events(self) -> Signals:
@@ -129,7 +132,7 @@ class ProxyWorld(World):
 
     def decided(self, decision: Decision) -> None:
         """The authors let a plan go stale when a trigger is ignored."""
-        self._quality *= {"cooldown": 0.98, "commit": 0.995}.get(decision.verdict.gate or "", 1.0)
+        self._quality *= {"cooldown": 0.98, "commit": 0.995}.get(decision.gate or "", 1.0)
 
     def step(self, *, hold: bool) -> None:
         """One control step; `hold` freezes the agent, and in v1 all else with it."""
@@ -202,7 +205,6 @@ def background() -> list[Segment]:
     return news
 
 
-@worlds.register("proxy-v1")
 class ProxyV1(ProxyWorld):
     """As the authors coded it, livelock included."""
 
@@ -210,7 +212,6 @@ class ProxyV1(ProxyWorld):
         super().__init__(corrected=False)
 
 
-@worlds.register("proxy-v2")
 class ProxyV2(ProxyWorld):
     """Without the livelock."""
 
