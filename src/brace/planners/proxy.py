@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from brace.context import Tokenizer, WordTokenizer
-from brace.planners.base import Limits, Prompt
+from brace.context import WordTokenizer
+from brace.planners.base import Limits, Planner, Prompt
 from brace.registry import planners
 
 _ACTION = re.compile(r"\[action (\d+)\] gap (-?\d+) since (-?\d+)")
@@ -20,13 +20,11 @@ _NO_PROGRESS = 200
 
 
 @planners.register("proxy-symbolic")
-class ProxyPlanner:
+class ProxyPlanner(Planner):
     """Instant and deterministic. A `full` call also clears the conflict."""
 
     name = "proxy-symbolic"
-
-    def __init__(self) -> None:
-        self.tokenizer: Tokenizer = WordTokenizer()
+    tokenizer = WordTokenizer()
 
     def stream(self, prompt: Prompt, limits: Limits) -> Iterator[str]:
         """The whole plan in one piece."""
