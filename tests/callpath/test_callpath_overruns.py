@@ -52,7 +52,7 @@ def test_a_budget_above_the_template_or_none_is_accepted() -> None:
 
 def test_each_mode_s_budget_is_held_against_its_own_template() -> None:
     with pool_of(Recorder()) as pool:
-        short, long = PromptTemplate(foot="Go:\n"), PromptTemplate("word " * 50)
+        short, long = PromptTemplate("{context}Go:\n"), PromptTemplate("word " * 50 + "{context}Plan:\n")
         modes = {name: Mode(compressor("recency"), t) for name, t in (("short", short), ("long", long))}
         path = CallPath(pool, modes)
         path.check_budget("short", 20)
