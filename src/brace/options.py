@@ -17,7 +17,7 @@ import textwrap
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, InitVar, dataclass
 from typing import Any, Literal, TypeVar
 
 from brace.errors import ConfigError, suggestion
@@ -54,9 +54,13 @@ def make(kind: type[T], given: Mapping[str, Any], what: str) -> T:
     for name in given:
         if name not in fields:
             raise ConfigError(f"{what} has no option {name!r}{suggestion(str(name), fields)}")
-    for name, field in fields.items():
-        if name not in given and field.default is MISSING and field.default_factory is MISSING:
-            raise ConfigError(f"{what} needs the option {name!r} ({_text_of(field)})")
+    missing = [
+        f"{name!r} ({_text_of(field)})"
+        for name, field in fields.items()
+        if name not in given and field.default is MISSING and field.default_factory is MISSING
+    ]
+    if missing:
+        raise ConfigError(f"{what} needs the option{'s' * (len(missing) > 1)} {' and '.join(missing)}")
     return kind(
         **{
             name: checked(value, _type_of(kind, fields[name]), f"{what}, option {name!r}")
@@ -91,10 +95,23 @@ def _instance(value: Any, wanted: Any, what: str) -> Any:
     return value
 
 
+def check_choices(made: object, what: str) -> None:
+    """Refuse a value that its field's `Literal` does not name.
+
+    `make` has done so already; this is for `__post_init__`, where a class may be built by hand.
+    """
+    for field in _fields(type(made)):
+        wanted = _type_of(type(made), field)
+        if typing.get_origin(wanted) is Literal:
+            checked(getattr(made, field.name), wanted, f"{what}, option {field.name!r}")
+
+
 def _fields(kind: type[Any]) -> list[dataclasses.Field[Any]]:
     if not dataclasses.is_dataclass(kind):
         return []
-    return [field for field in dataclasses.fields(kind) if field.init]
+    # Not `dataclasses.fields`: that leaves out an `InitVar`, which is an option too.
+    every = kind.__dataclass_fields__
+    return [every[name] for name in inspect.signature(kind).parameters if name in every]
 
 
 def _alternatives(wanted: Any) -> tuple[Any, ...]:
@@ -114,19 +131,21 @@ def _is_a(value: Any, kind: Any) -> bool:
 def _type_of(kind: type[Any], field: dataclasses.Field[Any]) -> Any:
     """The annotation itself, evaluated where it was written.
 
-    Not `get_type_hints`: that evaluates the other fields too, whose names may be there for checking only.
+    Not `get_type_hints`: that would evaluate the other fields too, and some names exist only for checkers.
     """
-    if not isinstance(field.type, str):
-        return field.type
-    home = next(base for base in kind.__mro__ if field.name in vars(base).get("__annotations__", {}))
-    try:
-        return eval(field.type, dict(vars(sys.modules[home.__module__])))  # noqa: S307 - our own source
-    except NameError:
-        return Any
+    wanted: Any = field.type
+    if isinstance(wanted, str):
+        home = next(base for base in kind.__mro__ if field.name in vars(base).get("__annotations__", {}))
+        try:
+            wanted = eval(wanted, dict(vars(sys.modules[home.__module__])))  # noqa: S307 - our own source
+        except NameError:
+            return Any
+    return wanted.type if isinstance(wanted, InitVar) else wanted
 
 
 def _text_of(field: dataclasses.Field[Any]) -> str:
-    return field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
+    text = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
+    return text.removeprefix("InitVar[").removesuffix("]") if text.startswith("InitVar[") else text
 
 
 def _default_of(field: dataclasses.Field[Any]) -> str:

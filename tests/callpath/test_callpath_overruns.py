@@ -20,8 +20,9 @@ from callpath_kit import (
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from brace.callpath import CallPath, Fit, Mode
-from brace.context import PromptTemplate, Segment
+from brace.callpath import CallPath, Fit, Mode, OpenCall
+from brace.callpath.compress import Compressor
+from brace.context import Line, PromptTemplate, Segment
 from brace.errors import ConfigError
 
 HISTORY = [
@@ -135,10 +136,10 @@ def test_where_overruns_are_allowed_floors_that_count_more_together_go_out_too()
 
 
 def test_a_compressor_that_ignores_its_room_is_an_error_not_an_overrun() -> None:
-    class Deaf:
+    class Deaf(Compressor):
         name = "deaf"
 
-        def compress(self, request: object) -> list:  # type: ignore[type-arg]
+        def compress(self, call: OpenCall) -> list[Line]:
             return lines
 
     lines = lines_of(HISTORY)

@@ -10,9 +10,10 @@ import pytest
 from callpath_kit import SLACK_MS, TEMPLATE, Gate, Recorder, call, compressor, lines_of, patient, pool_of
 
 from brace.callpath import Answer, CallPath, Deadline, Fit, Mode, OpenCall
+from brace.callpath.compress import Compressor
 from brace.callpath.phases import PhaseClock
 from brace.callpath.retrieve import LexicalRetriever
-from brace.context import Segment
+from brace.context import Line, Segment
 from brace.ledger.records import Phase
 from brace.planners import Planner
 from brace.registry import planners
@@ -43,7 +44,7 @@ def by_name(result: OpenCall) -> dict[str, Phase]:
 @with_and_without_retrieval
 @patient
 def test_phases_come_once_each_and_in_order(behaviour: str, retriever: LexicalRetriever | None) -> None:
-    names = [phase.name for phase in made(behaviour, retriever).phases]
+    names = [phase.name for phase in made(behaviour, retriever).clock.phases]
     assert names == ["context_compress", *(["retrieve"] if retriever else []), "replan", *PARTS]
 
 
@@ -105,10 +106,10 @@ def test_compression_and_replanning_say_how_many_tokens_they_left() -> None:
 
 @patient
 def test_a_slow_compressor_s_time_is_its_own_and_leaves_less_for_the_planner() -> None:
-    class Slow:
+    class Slow(Compressor):
         name = "slow"
 
-        def compress(self, request: object) -> list:  # type: ignore[type-arg]
+        def compress(self, call: OpenCall) -> list[Line]:
             time.sleep(0.3)
             return LINES[:1]
 

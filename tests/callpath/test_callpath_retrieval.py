@@ -22,7 +22,7 @@ from callpath_kit import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brace.callpath.retrieve import LexicalRetriever
+from brace.callpath.retrieve import LexicalRetriever, Retriever
 from brace.context import Line, Segment
 from brace.errors import ConfigError
 from brace.registry import retrievers
@@ -36,7 +36,7 @@ NOTE = "a cup that slipped is held from below"
 LINE = f"[retrieved 41] {NOTE}\n"
 
 
-class Knows:
+class Knows(Retriever):
     """Always finds the same texts and remembers what it was asked with."""
 
     name = "knows"

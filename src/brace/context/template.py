@@ -2,63 +2,77 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from brace.context.segments import Line
-from brace.errors import ConfigError, UnknownNameError
+from brace.errors import ConfigError, suggestion
 from brace.registry import templates
 
 CONTEXT, SKILLS = "{context}", "{skills}"
+"""The places in a template. All other braces are text."""
+_REMEDY = f"write {CONTEXT} once, where the lines of the context belong"
 
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """A text with a place for the `{context}`, and perhaps one for the description of the `{skills}`."""
+    """A prompt's text with a place for the context's lines and, where it is wanted, one for the skills."""
 
     text: str
-    head: str = field(init=False, repr=False)
-    """What stands before the context."""
-    foot: str = field(init=False, repr=False)
-    """What stands after it."""
+    """It has `{context}` once, and may have `{skills}`."""
+    skills: str = field(default="", kw_only=True)
+    """What stands in the place of `{skills}`."""
 
     def __post_init__(self) -> None:
-        head, place, foot = self.text.partition(CONTEXT)
-        if not place or CONTEXT in foot:
-            raise ConfigError(
-                f"a template needs one place for the context: write {CONTEXT} where its lines belong, "
-                f"once; got {self.text!r}"
-            )
-        object.__setattr__(self, "head", head)
-        object.__setattr__(self, "foot", foot)
+        if (places := self.text.count(CONTEXT)) != 1:
+            found = f"{CONTEXT} {places} times" if places else f"no {CONTEXT}"
+            raise ConfigError(f"template {_shown(self.text)} has {found}; {_REMEDY}")
+
+    @property
+    def head(self) -> str:
+        """What stands before the context."""
+        return self.text.partition(CONTEXT)[0].replace(SKILLS, self.skills)
+
+    @property
+    def foot(self) -> str:
+        """What stands after it."""
+        return self.text.partition(CONTEXT)[2].replace(SKILLS, self.skills)
 
     def with_skills(self, description: str) -> PromptTemplate:
-        """With the place for the skills filled, or closed where there is nothing to say."""
+        """The same with the skills a plan may use described in their place, or with nothing there."""
         described = description.strip()
-        return PromptTemplate(self.text.replace(SKILLS, described + "\n" if described else ""))
+        return replace(self, skills=described + "\n" if described else "")
 
     def render(self, lines: Iterable[Line]) -> str:
         """The whole prompt."""
         return self.head + "".join(line.text for line in lines) + self.foot
 
 
-DEFAULT = PromptTemplate(
-    "You plan for a robot. Write the next plan, nothing else.\n{skills}{context}Plan:\n"
+PLAN = PromptTemplate(
+    "You plan for a robot. Write the next plan, nothing else.\n" + SKILLS + CONTEXT + "Plan:\n"
 )
-templates.add("plan", DEFAULT)
+"""The default: what to do, in which words, then the context, then room for the plan."""
+templates.add("plan", PLAN)
 
 
 def plan_template(skills: str = "") -> PromptTemplate:
-    """The default, for robots with these skills: their description, as the prompt says it."""
-    return DEFAULT.with_skills(skills)
+    """The default template; `skills` is the description of the skills a plan may use."""
+    return PLAN.with_skills(skills)
 
 
-def find_template(name_or_text: str) -> PromptTemplate:
-    """A registered template by its name, or the one that is written out here."""
-    if CONTEXT in name_or_text:
-        return PromptTemplate(name_or_text)
-    try:
-        found: PromptTemplate = templates.get(name_or_text)
-    except UnknownNameError as error:
-        raise ConfigError(f"{error}; a template written out here needs a place for the {CONTEXT}") from error
+def find_template(text_or_name: str) -> PromptTemplate:
+    """A text with the place of the context in it is a template itself; any other is the name of one."""
+    if CONTEXT in text_or_name:
+        return PromptTemplate(text_or_name)
+    if text_or_name not in (names := templates.names()):
+        raise ConfigError(
+            f"unknown template {_shown(text_or_name)}{suggestion(text_or_name, names)}; in a template that "
+            f"is written out, {_REMEDY}"
+        )
+    found: PromptTemplate = templates.get(text_or_name)
     return found
+
+
+def _shown(text: str) -> str:
+    return repr(textwrap.shorten(text, 60, placeholder="…"))

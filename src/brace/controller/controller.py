@@ -86,9 +86,7 @@ class Controller(Rules[ControllerState]):
         events = (name for name in triggers if self._table[name].event and name not in state.held_back)
         return replace(state, held_back=(*state.held_back, *events)), triggers
 
-    def judge(
-        self, state: ControllerState, t: int, triggers: tuple[str, ...], signals: Signals
-    ) -> Decision:
+    def judge(self, state: ControllerState, t: int, triggers: tuple[str, ...], signals: Signals) -> Decision:
         """Replan iff a trigger fired and Δ ≥ δ and κ ≥ ω, or an override bypasses the gate.
 
         While a call runs the answer is no, unless a goal change (through the gate) or a critical hazard

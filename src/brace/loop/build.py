@@ -61,9 +61,7 @@ def build_path(
     path = CallPath(
         pool,
         {
-            name: Mode(
-                find_template(mode.template).with_skills(words), _stages(mode, config, compressor)
-            )
+            name: Mode(find_template(mode.template).with_skills(words), _stages(mode, config, compressor))
             for name, mode in config.modes.items()
         },
         skills,

@@ -170,7 +170,11 @@ def _convert(data: Any, kind: type[T]) -> T:
 
 
 def _checked(data: Any, kind: Any, path: str) -> Any:
-    """Expand bare names to parts and refuse unknown keys, all the way down."""
+    """Expand bare names to parts and refuse unknown keys and choices, all the way down."""
+    if typing.get_origin(kind) is Literal and data not in (choices := typing.get_args(kind)):
+        raise ConfigError(f"configuration: {path[:-1]} = {data!r}{suggestion(str(data), choices)}")
+    if typing.get_origin(kind) is tuple and isinstance(data, list | tuple):
+        return [_checked(item, typing.get_args(kind)[0], path) for item in data]
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         kinds = [one for one in typing.get_args(kind) if one is not type(None)]
         return data if data is None or len(kinds) != 1 else _checked(data, kinds[0], path)

@@ -87,7 +87,9 @@ class EpisodeLoop(Generic[S]):
         if not decision.replan:
             return None
         call = core.open_call(decision)
-        self._flight = Flight(call, lambda call: self._clock.make((episode, call.index), core.path, call)).run()
+        self._flight = Flight(
+            call, lambda call: self._clock.make((episode, call.index), core.path, call)
+        ).run()
         steps = round(call.latency_ms / 1e3 / world.dt)
         self._flight.arrives = core.t + steps
         return self._land(self._flight) if steps == 0 else None

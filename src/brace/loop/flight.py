@@ -51,7 +51,9 @@ class Flight:
         if self._thread is not None:
             self._thread.join(_LEAVE_S)
             if self._thread.is_alive():
-                raise ConfigError(f"a call could not be cancelled ({cause}): its compressor does not come back")
+                raise ConfigError(
+                    f"a call could not be cancelled ({cause}): its compressor does not come back"
+                )
         self.arrives = 0
         call = self.poll(0)
         assert call is not None  # noqa: S101 - it has ended

@@ -80,8 +80,8 @@ class Vocabulary(Protocol):
 class Planner(ABC):
     """Writes plans. Only `name`, `tokenizer` and `stream` must be given."""
 
-    extra: ClassVar[str | None] = None
-    """What to install: `pip install 'brace-replan[extra]'`."""
+    needs_extra: ClassVar[str | None] = None
+    """What to install: `pip install 'brace-replan[…]'`. Not `extra`, which is an option of endpoints."""
     prunes: ClassVar[bool] = False
     """It honours `Prompt.budget` in its own layers."""
     name: str

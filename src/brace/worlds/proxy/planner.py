@@ -46,7 +46,9 @@ class ProxyPlanner(Planner):
         found = _ACTION.findall(prompt.text)
         step, gap, since = (int(number) for number in found[-1]) if found else (0, 0, 0)
         full = _ASKED_IN_FULL in prompt.text
-        quality = (1.0 if full else 0.9) * (0.7 + 0.3 * self._share(prompt)) * _BY_CUT.get(self.cut_by or "", 1.0)
+        quality = (
+            (1.0 if full else 0.9) * (0.7 + 0.3 * self._share(prompt)) * _BY_CUT.get(self.cut_by or "", 1.0)
+        )
         mode = "full" if full else "pruned"
         attempt = step if since < _NO_PROGRESS else 0
         advance = f"advance({mode}, {gap // 500}, {prompt.tokens // 50}, {attempt}, {quality:.4f})"

@@ -48,7 +48,9 @@ class AuthorsRules(Rules[AuthorsState]):
     def __post_init__(self) -> None:
         for mode in ("full", "pruned"):
             if mode not in self.policy.modes:
-                raise ConfigError(f"rules 'authors-proxy' need the modes full and pruned; {mode!r} is missing")
+                raise ConfigError(
+                    f"rules 'authors-proxy' need the modes full and pruned; {mode!r} is missing"
+                )
 
     def start(self) -> AuthorsState:
         """Nothing armed."""
@@ -67,9 +69,7 @@ class AuthorsRules(Rules[AuthorsState]):
             state = replace(state, stalled=0 if state.moved else state.stalled + 1)
         return state, triggers
 
-    def judge(
-        self, state: AuthorsState, t: int, triggers: tuple[str, ...], signals: Signals
-    ) -> Decision:
+    def judge(self, state: AuthorsState, t: int, triggers: tuple[str, ...], signals: Signals) -> Decision:
         """Full call, defer, reuse or partial call. A deferral is logged as cooldown, a reuse as commit."""
         if not triggers:
             return Decision(t)
