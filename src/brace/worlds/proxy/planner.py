@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from brace.context import PromptTemplate, WordTokenizer
-from brace.context.segments import HEADER
 from brace.planners.base import Limits, Planner, Prompt, Vocabulary
 from brace.worlds.proxy.world import ProxyWorld
 
@@ -40,6 +39,8 @@ class ProxyPlanner(Planner):
     def bind(self, vocabulary: Vocabulary) -> None:
         """The proxy knows how much it has told; other worlds are read as if nothing had been cut."""
         self._world = vocabulary if isinstance(vocabulary, ProxyWorld) else None
+        around = FULL.with_skills(vocabulary.skills.describe())
+        self._around = self.tokenizer.count(around.render([]))
 
     def stream(self, prompt: Prompt, limits: Limits) -> Iterator[str]:
         """The whole plan in one piece."""
@@ -58,6 +59,4 @@ class ProxyPlanner(Planner):
         """How much of what could be told is left in the prompt."""
         if self._world is None:
             return 1.0
-        lines = prompt.text.splitlines(keepends=True)
-        around = sum(self.tokenizer.count(line) for line in lines if not HEADER.match(line))
-        return prompt.tokens / max(1, around + self._world.told_tokens)
+        return prompt.tokens / (self._around + self._world.told_tokens)
