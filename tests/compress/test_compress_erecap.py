@@ -79,7 +79,7 @@ def test_what_the_scorer_values_survives_in_the_planner_s_text(monkeypatch: pyte
             self.loved = [start <= a < start + len(wanted) for a, _ in encoded.offset_mapping]
 
         def score(self, given: ScoreInput) -> Any:
-            return given.positions.new_tensor(self.loved, dtype=float)[given.places]
+            return given.positions.new_tensor(self.loved, dtype=float)[given.columns]
 
     monkeypatch.setitem(scorers._factories, "fake-lover", FakeLover)
     lines = lines_of(HISTORY, "words")

@@ -145,8 +145,8 @@ class TransformersPlanner(Planner):
     def _usage(self, reading: Reading) -> Usage:
         unbound = self.constrain and self._constraint is None
         notes = ["not constrained: the planner was bound to no world"] if unbound else []
-        # The eager way is what everybody expects; any other is worth a word.
-        notes += [reading.way] if reading.way not in ("", "eager") else []
+        # The eager path is what everybody expects; any other is worth a word.
+        notes += [reading.path_note] if reading.path_note not in ("", "eager") else []
         return Usage(
             tokens_read=reading.tokens_read,
             tokens_cached=reading.tokens_cached,

@@ -22,8 +22,7 @@ from brace.planners.local import EMBEDDED
 from brace.registry import compressors, scorers
 
 if TYPE_CHECKING:
-    from brace.erecap import Engine
-    from brace.erecap.judging import Judge
+    from brace.erecap import Engine, PrefixScorer
     from brace.erecap.scorers import Scorer
 
 RATIO = 0.7
@@ -66,7 +65,7 @@ class Erecap(ScoringCompressor):
             model = model.to(device)
         # The static path does not rank what it drops.
         self._engine: Engine = Engine(model, chosen, path="eager")
-        self._judges: dict[int, Judge] = {}
+        self._prefixes: dict[int, PrefixScorer] = {}
         self._tokenizer = tokenizer
         self._last: tuple[tuple[str, ...], list[Scores]] = ((), [])
 
@@ -132,16 +131,15 @@ class Erecap(ScoringCompressor):
         return worth
 
     def _values(self, part: int, ids: list[int], fixed: list[bool]) -> list[float]:
-        """What each token is worth. A part's judge reads only what is new since its last call."""
+        """What each token is worth. Of each part only what is new since the last call is read."""
         import torch  # noqa: PLC0415 - an extra
 
-        from brace.erecap import Keep  # noqa: PLC0415
-        from brace.erecap.judging import Judge  # noqa: PLC0415
+        from brace.erecap import Keep, PrefixScorer  # noqa: PLC0415
 
         line_layer = self._engine.scorer.line_layer
         if line_layer is not None:
-            judge = self._judges.setdefault(part, Judge(self._engine, line_layer))
-            return judge.scores(ids).tolist()
+            prefix = self._prefixes.setdefault(part, PrefixScorer(self._engine, line_layer))
+            return prefix.scores(ids).tolist()
         floor = torch.tensor([fixed])
         prefill = self._engine.prefill(torch.tensor([ids]), keep=Keep(ratio=RATIO), floor=floor)
         return prefill.worth[0].tolist()

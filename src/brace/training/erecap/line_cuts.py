@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 
-from brace.erecap import Engine
-from brace.erecap.judging import Judge
+from brace.erecap import Engine, PrefixScorer
 from brace.erecap.scorers import Predictor
 from brace.training.erecap.encoding import Item
 
@@ -19,7 +18,7 @@ def judged_by(engine: Engine, predictor: Predictor) -> Worth:
 
     def worth(item: Item) -> Mapping[int, float]:
         engine.scorer = predictor
-        scores = Judge(engine, predictor.layers[0]).scores(item.ids[: item.prompt]).tolist()
+        scores = PrefixScorer(engine, predictor.layers[0]).scores(item.ids[: item.prompt]).tolist()
         return {
             number: sum(scores[place] for place in places) / len(places)
             for number, places in _places(item).items()

@@ -1,4 +1,4 @@
-"""Judging a growing text reads what is new only, and says what judging it at once would say."""
+"""Scoring a growing text reads what is new only, and says what scoring it at once would say."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ from erecap_kit import FAMILIES, LAYERS, POSITIONS, FakeScorer, model_of, scorer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brace.erecap import Engine, pruning_layers
-from brace.erecap.judging import Judge
+from brace.erecap import Engine, PrefixScorer, pruning_layers
 from brace.errors import ConfigError
 
 LAYER = pruning_layers(LAYERS)[-1]
 
 
-def judge(name: str = "llama", scorer: str = "predictor") -> Judge:
+def prefix(name: str = "llama", scorer: str = "predictor") -> PrefixScorer:
     model = model_of(name)
-    return Judge(Engine(model, scorer_of(scorer, model)), LAYER)
+    return PrefixScorer(Engine(model, scorer_of(scorer, model)), LAYER)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_text_read_in_turns_is_judged_as_if_at_once(name: str) -> None:
-    whole, grown = text(70), judge(name)
+def test_a_text_read_in_turns_is_scored_as_if_at_once(name: str) -> None:
+    whole, grown = text(70), prefix(name)
     for end in (20, 21, 55, 70):
         found = grown.scores(whole[:end])
-        at_once = judge(name).scores(whole[:end])
+        at_once = prefix(name).scores(whole[:end])
         assert torch.allclose(found.double(), at_once.double(), atol=1e-5)
     assert grown.tokens_read == 15
 
@@ -35,25 +34,25 @@ def test_a_text_read_in_turns_is_judged_as_if_at_once(name: str) -> None:
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30)), min_size=1, max_size=6))
 @settings(max_examples=30, deadline=None)
 def test_only_what_follows_the_common_beginning_is_read(turns: list[tuple[int, int]]) -> None:
-    grown, held = judge(), list[int]()
+    grown, held = prefix(), list[int]()
     for turn, (shared, more) in enumerate(turns):
         ids = [*held[:shared], *text(more + 1, seed=turn + 3)]
         common = next((n for n, (a, b) in enumerate(zip(held, ids, strict=False)) if a != b), None)
         found = grown.scores(ids)
         assert grown.tokens_read == len(ids) - (min(len(held), len(ids)) if common is None else common)
-        assert torch.allclose(found.double(), judge().scores(ids).double(), atol=1e-5)
+        assert torch.allclose(found.double(), prefix().scores(ids).double(), atol=1e-5)
         held = ids
 
 
-def test_a_scorer_whose_judgement_does_not_last_reads_all_again() -> None:
-    grown, ids = judge(scorer="attention"), text(40)
+def test_a_scorer_whose_scores_cannot_be_cached_reads_all_again() -> None:
+    grown, ids = prefix(scorer="attention"), text(40)
     grown.scores(ids[:30])
-    assert torch.allclose(grown.scores(ids).double(), judge(scorer="attention").scores(ids).double())
+    assert torch.allclose(grown.scores(ids).double(), prefix(scorer="attention").scores(ids).double())
     assert grown.tokens_read == 40
 
 
 def test_after_a_reading_that_broke_off_nothing_is_taken_for_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    grown, ids = judge(), text(50)
+    grown, ids = prefix(), text(50)
     grown.scores(ids[:20])
     backbone, done = grown._engine.backbone, []
     run = backbone.run_layer
@@ -68,14 +67,14 @@ def test_after_a_reading_that_broke_off_nothing_is_taken_for_read(monkeypatch: p
     with pytest.raises(KeyboardInterrupt):
         grown.scores(ids)
     monkeypatch.undo()
-    assert torch.allclose(grown.scores(ids).double(), judge().scores(ids).double(), atol=1e-5)
+    assert torch.allclose(grown.scores(ids).double(), prefix().scores(ids).double(), atol=1e-5)
     assert grown.tokens_read == 30
 
 
 @pytest.mark.parametrize("tokens", [0, POSITIONS + 1])
 def test_what_the_model_cannot_read_is_refused(tokens: int) -> None:
-    with pytest.raises(ConfigError, match=f"{tokens} tokens to judge"):
-        judge().scores([5] * tokens)
+    with pytest.raises(ConfigError, match=f"{tokens} tokens to score"):
+        prefix().scores([5] * tokens)
 
 
 def test_a_fake_scorer_is_prepared_for_the_whole_text() -> None:
@@ -85,6 +84,6 @@ def test_a_fake_scorer_is_prepared_for_the_whole_text() -> None:
         def prepare(self, backbone: Any, ids: Any, valid: Any) -> None:
             seen.append(ids.shape[1])
 
-    judge = Judge(Engine(model_of("llama"), FakeCounter([float(n) for n in range(60)])), LAYER)
-    assert judge.scores(text(40)).tolist() == list(range(40))
+    one = PrefixScorer(Engine(model_of("llama"), FakeCounter([float(n) for n in range(60)])), LAYER)
+    assert one.scores(text(40)).tolist() == list(range(40))
     assert seen == [40]
