@@ -17,7 +17,7 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from brace.errors import ConfigError, suggestion
 
@@ -59,6 +59,17 @@ def make(kind: type[T], given: Mapping[str, Any], what: str) -> T:
     return kind(**{name: _converted(kind, fields[name], value, what) for name, value in given.items()})
 
 
+def check_choices(thing: Any, what: str) -> None:
+    """Refuse what none of a field's choices is. For `__post_init__`: not everything is made by name."""
+    for field in _fields(type(thing)):
+        _check_choice(_type_of(type(thing), field), field.name, getattr(thing, field.name), what)
+
+
+def _check_choice(wanted: Any, name: str, value: Any, what: str) -> None:
+    if get_origin(wanted) is Literal and value not in get_args(wanted):
+        raise ConfigError(f"{what}: {name} = {value!r}; choose {', '.join(map(str, get_args(wanted)))}")
+
+
 def _fields(kind: type[Any]) -> list[dataclasses.Field[Any]]:
     if not dataclasses.is_dataclass(kind):
         return []
@@ -69,6 +80,8 @@ def _converted(kind: type[Any], field: dataclasses.Field[Any], value: Any, what:
     import msgspec  # noqa: PLC0415 - the controller, which has a registry of its own, does without
 
     wanted = _type_of(kind, field)
+    # Before the conversion, whose own message does not name the choices.
+    _check_choice(wanted, field.name, value, what)
     if isinstance(wanted, type) and isinstance(value, wanted) and not isinstance(value, bool):
         return value
     try:

@@ -20,6 +20,7 @@ from brace.controller import Budget, CallOutcome, Decision, Rules, Signals
 from brace.ledger.records import Call, Fallback, LatencyKind, Record, Step
 from brace.loop.config import LoopConfig
 from brace.plan import Plan, is_change, normal_form, parse
+from brace.worlds.base import World
 
 S = TypeVar("S")
 _FLOATS = ("progress", "divergence")
@@ -252,3 +253,13 @@ def signals_from_record(said: dict[str, Any] | None) -> Signals:
 
 Accept = Callable[[Plan], str | None]
 """A user's own check of a plan: None to take it, or the reason why not."""
+
+
+def tell_plan(world: World, plan: Plan, step: int) -> tuple[str | None, list[Segment]]:
+    """Let the world take a plan: why it refused it, or None, and what to tell the planner of that."""
+    before = world.rest()
+    refusal = world.apply(plan)
+    if refusal is not None:
+        return refusal, [Segment("failure", f"plan refused: {refusal}", step)]
+    line = world.line_for(plan, before)
+    return None, [Segment("plan", line, step)] if line else []
