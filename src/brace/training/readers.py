@@ -22,7 +22,7 @@ from brace.worlds.arms.reading import (
     read_lift,
     read_peg,
 )
-from brace.worlds.babyai import reading as babyai
+from brace.worlds.babyai import references as babyai
 from brace.worlds.drones import reading as drones
 
 Facts = list[tuple[str, str]]
