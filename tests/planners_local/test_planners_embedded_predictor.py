@@ -20,7 +20,7 @@ from brace.training.erecap.line_cuts import Worth, by_chance, cut_lines, judged_
 from brace.training.erecap.quality import Exam
 from brace.training.lessons import FOOT, make_lesson
 from brace.training.readers import reader_of
-from brace.training.recording import record_log
+from brace.training.logs import record_log
 
 BUDGET, TEXTS = 448, 4
 

@@ -12,10 +12,8 @@ from brace.errors import BraceError, UnknownNameError
 from brace.plan import Plan, SkillCall
 from brace.registry import worlds
 from brace.training.lessons import FACT, FOOT, LAST, make_lesson
-from brace.training.logs import Log, read_logs, write_logs
+from brace.training.logs import Log, read_logs, record_log, varied_options, write_logs
 from brace.training.readers import Reader, reader_of
-from brace.training.recording import record_log
-from brace.training.settings import varied_options
 
 SAID = (
     Segment("task", "agent 0: put the red ball next to the blue box"),

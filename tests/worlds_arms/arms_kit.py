@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from brace.context import Segment
+from brace.loop.core import tell_plan
 from brace.plan import Plan
 from brace.worlds.arms.world import ArmsWorld
 
@@ -47,6 +48,6 @@ def read_through(world: ArmsWorld, seed: int, read: Callable[[str], Plan]) -> st
             head = [line for line in lines if line.kind in HEAD_KINDS]
             rest = [line for line in lines if line.kind not in HEAD_KINDS]
             prompt = "".join(line.render() for line in [*head, *rest])
-            world.apply(read(prompt))
+            lines += tell_plan(world, read(prompt), world.now)[1]
         world.step(hold=False)
     return prompt

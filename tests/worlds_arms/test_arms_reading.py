@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from brace.plan import Plan, parse
 from brace.worlds.arms import handover, lift, peg
-from brace.worlds.arms.handover_reading import read_handover
-from brace.worlds.arms.lift_reading import read_lift
-from brace.worlds.arms.peg_reading import read_peg
+from brace.worlds.arms.reading import read_handover, read_lift, read_peg
 from brace.worlds.following import check_plan
 
 HEAD = "You plan for a robot. Write the next plan, nothing else.\n"

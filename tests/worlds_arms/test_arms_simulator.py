@@ -11,8 +11,7 @@ import pytest
 
 from brace.errors import ConfigError
 from brace.registry import worlds
-from brace.worlds.arms.picture import choose_gl
-from brace.worlds.arms.simulator import check_mujoco
+from brace.worlds.arms.simulator import check_mujoco, choose_gl
 
 WITHOUT_GL = """
 import ctypes, ctypes.util

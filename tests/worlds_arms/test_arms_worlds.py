@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from arms_kit import read_through, run, texts, until
 
+from brace.loop.core import tell_plan
 from brace.plan import parse
 from brace.worlds import WorldInfo
 from brace.worlds.arms import HandoverWorld, LiftWorld, PegWorld
@@ -87,11 +88,11 @@ def test_a_refused_plan_is_reported_and_the_old_one_stays(world: ArmsWorld) -> N
     world.reset(SEED)
     skill = world.skills.names[0]
     assert world.apply(parse("0: wait()")) is None
-    problem = world.apply(parse(f"0: {skill}(9999, 0, 900, 0)"))
+    problem, told = tell_plan(world, parse(f"0: {skill}(9999, 0, 900, 0)"), 0)
     assert problem is not None
     assert "x is" in problem
     assert world.rest() == parse("0: wait()")
-    assert f"plan refused: {problem}" in [segment.text for segment in world.observe()]
+    assert f"plan refused: {problem}" in [segment.text for segment in told]
     assert world.figures()["refusals"] == 1
 
 

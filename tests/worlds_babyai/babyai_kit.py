@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from brace.context import ContextBuffer, Segment, WordTokenizer, plan_template
+from brace.loop.core import tell_plan
 from brace.plan import Plan
 from brace.worlds.babyai import BabyAIWorld
 
@@ -29,7 +30,9 @@ class Play:
         self.buffer.extend(self.news)
         events = self.world.events()
         if self.world.rest().is_empty or events.failed or events.deadlock or events.divergence:
-            self.refused += self.world.apply(self.planner(self.prompt())) is not None
+            refusal, told = tell_plan(self.world, self.planner(self.prompt()), self.steps)
+            self.buffer.extend(told)
+            self.refused += refusal is not None
         self.world.step(hold=hold)
         self.steps += 1
 

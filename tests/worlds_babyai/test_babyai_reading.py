@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brace.worlds.babyai.layout import NAMES, skill_set
-from brace.worlds.babyai.reading import read
+from brace.worlds.babyai.references import read
 from brace.worlds.following import check_plan
 
 TASK = "[task 0] agent 0: put the red ball next to the blue box, then the green key next to the grey ball"

@@ -9,6 +9,7 @@ import pytest
 from babyai_kit import Play, said
 
 from brace.errors import ConfigError
+from brace.loop.core import tell_plan
 from brace.plan import Plan, SkillCall, parse
 from brace.worlds.babyai import BabyAIWorld
 from brace.worlds.babyai.layout import OBJECTS, ROOM_NAMES, ROOM_OF
@@ -141,14 +142,16 @@ def test_a_locked_room_is_told_and_its_key_opens_it() -> None:
 def test_a_refused_plan_is_reported_and_changes_nothing() -> None:
     world = quiet()
     world.reset(1)
-    assert world.apply(world.truth_plan()) is None
+    refusal, told = tell_plan(world, world.truth_plan(), 0)
+    assert refusal is None
     before = world.rest()
-    assert said(world.observe(), "plan") == [str(before)]
-    reason = world.apply(parse("unlock(room 1, room 9)"))
+    assert said(told, "plan") == [str(before)]
+    reason, told = tell_plan(world, parse("unlock(room 1, room 9)"), 0)
     assert reason is not None
     assert "no door between room 1 and room 9" in reason
     assert world.rest() == before
-    assert said(world.observe(), "failure") == [f"plan refused: {reason}"]
+    assert said(told, "failure") == [f"plan refused: {reason}"]
+    assert tell_plan(world, before, 0) == (None, []), "a plan that only goes on is not told again"
 
 
 def test_a_new_plan_with_the_same_next_skill_goes_on_with_it() -> None:

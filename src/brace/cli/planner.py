@@ -32,9 +32,8 @@ def data(
     [dim]brace planner data babyai-v1 drones-v1 -n 400[/]
     [dim]brace planner data lift-v1 -n 50 --seed 200000[/]
     """
-    from brace.training.logs import write_logs  # noqa: PLC0415 - not for every command
-    from brace.training.recording import record_log  # noqa: PLC0415
-    from brace.training.settings import varied_options  # noqa: PLC0415
+    # Not for every command.
+    from brace.training.logs import record_log, varied_options, write_logs  # noqa: PLC0415
 
     for name in names:
         draw = random.Random(seed)

@@ -14,10 +14,15 @@ from brace.errors import UnknownNameError
 from brace.plan import Plan
 from brace.training.logs import Log
 from brace.worlds.arms import handover, lift, peg
-from brace.worlds.arms.handover_reading import gather_handover, read_handover
-from brace.worlds.arms.lift_reading import gather_lift, read_lift
-from brace.worlds.arms.peg_reading import gather_peg, read_peg
-from brace.worlds.babyai import reading as babyai
+from brace.worlds.arms.reading import (
+    gather_handover,
+    gather_lift,
+    gather_peg,
+    read_handover,
+    read_lift,
+    read_peg,
+)
+from brace.worlds.babyai import references as babyai
 from brace.worlds.drones import reading as drones
 
 Facts = list[tuple[str, str]]

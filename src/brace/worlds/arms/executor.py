@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 import numpy as np
 
@@ -11,23 +10,20 @@ from brace.errors import BraceError
 from brace.worlds.arms.geometry import Pose, angle_between, rotation_of, vector_of
 from brace.worlds.arms.simulator import CONTROL_FREQUENCY, Simulator
 
-FAST: Final = 0.25
-"""Metres a second with free hands."""
-SLOW: Final = 0.10
-"""Metres a second while holding or inserting something."""
-TURNING = 1.5
+FAST, SLOW = 0.25, 0.10
+"""Metres a second: with free hands, and while holding or inserting something."""
+_TURNING = 1.5
 """Radians a second."""
-NEAR_M, NEAR_DEGREES = 0.012, 4.5
+_NEAR_M, _NEAR_DEGREES = 0.012, 4.5
 """An arm this close to a pose has reached it."""
-ON_LINE_M, ON_LINE_DEGREES = 0.025, 8.0
+_ON_LINE_M, _ON_LINE_DEGREES = 0.025, 8.0
 """An arm this close to the line of its approach is on it."""
-TOO_DEEP_M = 0.05
+_TOO_DEEP_M = 0.05
 """An arm with less than this left before the goal's level draws back before it moves sideways."""
-SPARE_STEPS = 50
+_SPARE_STEPS = 50
 """A motion that takes this many steps more than its length needs is stuck."""
-CLOSING_STEPS = 14
-OPENING_STEPS = 6
-EMPTY_M = 0.010
+_CLOSING_STEPS, _OPENING_STEPS = 14, 6
+_EMPTY_M = 0.010
 """Fingers that come closer than this hold nothing."""
 
 Motion = Iterator[None]
@@ -69,28 +65,23 @@ class Arm:
 
     def feels_something(self) -> bool:
         """Whether something keeps the closed fingers apart."""
-        return self._simulator.width(self.number) > EMPTY_M
+        return self._simulator.width(self.number) > _EMPTY_M
 
     def stop(self) -> None:
         """Stay where it was told to be last; a grasp under way is broken off and does not count."""
         self.closing = False
 
-    def near(self, goal: Pose, metres: float = NEAR_M, degrees: float = NEAR_DEGREES) -> bool:
-        """Whether it has reached a pose."""
-        now = self.pose
-        return (
-            float(np.linalg.norm(goal.position - now.position)) < metres
-            and angle_between(goal.rotation, now.rotation) < degrees
-        )
-
-    def go(self, goal: Pose, speed: float = FAST, metres: float = NEAR_M) -> Motion:
+    def go(self, goal: Pose, speed: float = FAST, metres: float = _NEAR_M) -> Motion:
         """In a straight line to a pose, turning on the way."""
         way = float(np.linalg.norm(goal.position - self.told.position)) / speed
-        turn = np.radians(angle_between(goal.rotation, self.told.rotation)) / TURNING
-        limit = round(max(way, turn) * CONTROL_FREQUENCY) + SPARE_STEPS
+        turn = np.radians(angle_between(goal.rotation, self.told.rotation)) / _TURNING
+        limit = round(max(way, turn) * CONTROL_FREQUENCY) + _SPARE_STEPS
         for _ in range(limit):
-            if self._advance(goal, speed) and self.near(goal, metres):
-                return
+            if self._advance(goal, speed):
+                now = self.pose
+                away = float(np.linalg.norm(goal.position - now.position))
+                if away < metres and angle_between(goal.rotation, now.rotation) < _NEAR_DEGREES:
+                    return
             yield
         raise SkillFailedError("could not get there")
 
@@ -103,8 +94,8 @@ class Arm:
         way = goal.position - self.pose.position
         along = float(way @ axis)
         aside = float(np.linalg.norm(way - along * axis))
-        if aside > ON_LINE_M or angle_between(goal.rotation, self.pose.rotation) > ON_LINE_DEGREES:
-            if along < TOO_DEEP_M:
+        if aside > _ON_LINE_M or angle_between(goal.rotation, self.pose.rotation) > _ON_LINE_DEGREES:
+            if along < _TOO_DEEP_M:
                 back = self.told.position - self.told.rotation[:, 2] * length
                 yield from self.go(Pose(back, self.told.rotation))
             yield from self.go(Pose(goal.position - axis * length, goal.rotation), metres=0.015)
@@ -116,7 +107,7 @@ class Arm:
         way = goal.position - self.told.position
         length = float(np.linalg.norm(way))
         position = goal.position if length <= reach else self.told.position + way / length * reach
-        most = TURNING / CONTROL_FREQUENCY
+        most = _TURNING / CONTROL_FREQUENCY
         turn = vector_of(goal.rotation @ self.told.rotation.T)
         angle = float(np.linalg.norm(turn))
         rotation = goal.rotation if angle <= most else rotation_of(turn / angle * most) @ self.told.rotation
@@ -127,7 +118,7 @@ class Arm:
         """Open the fingers, which takes a moment if they are not open."""
         if self.grip > 0:
             self.let_go()
-            for _ in range(OPENING_STEPS):
+            for _ in range(_OPENING_STEPS):
                 yield
 
     def let_go(self) -> None:
@@ -137,7 +128,7 @@ class Arm:
     def close(self) -> Motion:
         """Close the fingers on something; if there is nothing, back off upwards and fail."""
         self.grip, self.closing, self.holding = 1.0, True, False
-        for _ in range(CLOSING_STEPS):
+        for _ in range(_CLOSING_STEPS):
             yield
         self.closing = False
         if self.feels_something():

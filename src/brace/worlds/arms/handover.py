@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,22 +13,18 @@ from brace.plan import Arg, Plan, Skill, SkillCall, SkillSet
 from brace.registry import worlds
 from brace.worlds.arms.executor import FAST, SLOW, Arm, Motion, SkillFailedError
 from brace.worlds.arms.geometry import Matrix, Pose, Vector, about_z, wrapped
-from brace.worlds.arms.hammer import GRIPS, TABLE_Z, Hammer
-from brace.worlds.arms.handover_reading import handover_plan, read_handover
-from brace.worlds.arms.reports import Sighting
-from brace.worlds.arms.simulator import Simulator
-from brace.worlds.arms.trouble import Bump, Trouble, draw_bumps, draw_slips, kept_within
-from brace.worlds.arms.world import (
-    PLACE_ARGS,
+from brace.worlds.arms.reading import handover_plan, read_handover
+from brace.worlds.arms.surroundings import (
     Announcement,
-    ArmsWorld,
-    Box,
-    Difficulty,
-    Disturbance,
-    arms_info,
-    check_options,
-    outside,
+    Bump,
+    Level,
+    Sighting,
+    Trouble,
+    draw_slips,
+    kept_within,
 )
+from brace.worlds.arms.things import GRIPS, TABLE_Z, Hammer
+from brace.worlds.arms.world import GRASP, PLACE_ARGS, SYNC, WAIT, ArmsWorld, Box, arms_info, outside
 
 SKILLS = SkillSet(
     [
@@ -35,17 +32,15 @@ SKILLS = SkillSet(
             "reach", (*PLACE_ARGS, Arg("yaw", "number", resolution=10)),
             "bring the open gripper to a place, in mm and degrees",
         ),
-        Skill("grasp", (), "close the gripper"),
+        GRASP,
         Skill("present", PLACE_ARGS, "raise what is held and hold it out at a place"),
-        Skill("sync", (), "wait until the other arm is at its sync too"),
+        SYNC,
         Skill("release", (), "open the gripper and go up"),
-        Skill("wait", (), "wait half a second"),
+        WAIT,
     ],
     agents=2,
 )  # fmt: skip
 
-MODEL_SEED = 1
-"""robosuite draws the hammer's size; this one's handle is 24 cm long."""
 TABLE_Y = -0.45
 SPREAD_X, SPREAD_Y = 0.12, 0.07
 """How far from the middle of the table the hammer may be bumped, in metres."""
@@ -78,49 +73,35 @@ LAYOUT: Sighting = (0, -450, 819, 0)
 """Where a grip usually is."""
 
 
-@dataclass(frozen=True)
-class _Level:
-    yaw: float
-    """How far the hammer's handle may point away from arm 1 (degrees)."""
-    corrections: float
-    """How likely the operator changes the place or the grip later."""
-    max_steps: int
-
-
-LEVELS: dict[Difficulty, _Level] = {
-    "easy": _Level(60.0, 0.0, 640),
-    "normal": _Level(90.0, 0.4, 540),
-    "hard": _Level(105.0, 0.7, 480),
-}
-TROUBLES: dict[Disturbance, Trouble | None] = {
-    "none": None,
-    "normal": Trouble((0.5, 1.5), (0.04, 0.08), (10.0, 30.0), (0.7, 0.3)),
-    "strong": Trouble((0.4, 1.0), (0.05, 0.09), (15.0, 40.0), (0.4, 0.4, 0.2)),
-}
-
-
 @worlds.register("handover-v1")
+@dataclass(eq=False)
 class HandoverWorld(ArmsWorld):
     """A hammer that others bump into, one oily grip, a place named by the goal, pushes while held out."""
 
     info = arms_info("one arm picks up a hammer and hands it to the other", "two-arm handover")
     id = "handover-v1"
     skills = SKILLS
+    scene = ("TwoArmHandover", "agentview")
+    # With this one the hammer's handle is 24 cm long.
+    model_seed = 1
     angle = ("yaw", 360)
-
-    def __init__(self, *, difficulty: Difficulty = "normal", disturbance: Disturbance = "normal") -> None:
-        check_options(self.id, difficulty, disturbance)
-        self._level, self._trouble = LEVELS[difficulty], TROUBLES[disturbance]
-        self.max_steps = self._level.max_steps
-        super().__init__(Simulator("TwoArmHandover", "agentview", self.info, self.id, MODEL_SEED))
-        self._hammer = Hammer(self.simulator)
-        self.reset(0)
+    levels: ClassVar = {
+        "easy": Level(0.0, 640, yaw=60.0),
+        "normal": Level(0.4, 540, yaw=90.0),
+        "hard": Level(0.7, 480, yaw=105.0),
+    }
+    troubles: ClassVar = {
+        "none": None,
+        "normal": Trouble((0.5, 1.5), (0.04, 0.08), (10.0, 30.0), (0.7, 0.3)),
+        "strong": Trouble((0.4, 1.0), (0.05, 0.09), (15.0, 40.0), (0.4, 0.4, 0.2)),
+    }
 
     # How an episode begins.
 
     def place(self) -> None:
         """The hammer, the oily grip, where it is to be handed over, and all that will happen."""
         draw = self.stream(2)
+        self._hammer = Hammer(self.simulator)
         self._oily = str(draw.choice(GRIPS))
         self._greasy = False
         self._held_out: Vector | None = None
@@ -133,7 +114,6 @@ class HandoverWorld(ArmsWorld):
         right, far = (float(value) for value in draw.uniform((-0.10, -0.05), (0.10, 0.05)))
         self._hammer.lay(right, TABLE_Y + far, float(draw.uniform(-self._level.yaw, self._level.yaw)))
         self.announcements = self._announcements(draw, later)
-        self._bumps = draw_bumps(self._trouble, self.stream(3), self.max_steps, self.dt)
         self._slips = draw_slips(self._trouble, self.stream(4), 0.015, 0.03)
 
     def _announcements(self, draw: np.random.Generator, later: str) -> list[Announcement]:
@@ -179,7 +159,7 @@ class HandoverWorld(ArmsWorld):
         holder, taker = self.arms
         if holder.holding and not taker.holding:
             self._slip(holder)
-        if not self._bumps or self._bumps[0].step > self.now:
+        if not self.bump_is_due:
             return
         if holder.holding or taker.holding:
             bump = self._bumps.pop(0)
@@ -234,10 +214,10 @@ class HandoverWorld(ArmsWorld):
 
     def _misses(self, arm: int, place: Sighting) -> bool:
         """Whether the arm is still to reach for another place than this."""
-        goal = next((call.args for call in self.left(arm) if call.skill == "reach"), None)
+        goal = self.next_call(arm, "reach")
         if goal is None:
             return False
-        x, y, z, yaw = (float(arg) for arg in goal)
+        x, y, z, yaw = map(float, goal.args)
         off = np.linalg.norm(np.subtract((x, y, z), place[:3]))
         return bool(off > MISS_MM or abs(wrapped(yaw - place[3])) > MISS_DEGREES)
 
@@ -248,16 +228,11 @@ class HandoverWorld(ArmsWorld):
             return self._misses(1, seen) and self._away_from_tail() > NEAR_TAIL_MM
         return all(self._misses(0, place) for place in self._hammer.grips().values())
 
-    def refuse(self, plan: Plan) -> str | None:
-        """Places out of reach, and turns beyond the wrist's range."""
-        for number, calls in plan.steps:
-            for call in calls:
-                problem = outside(BOXES[number], call) if call.skill in ("reach", "present") else None
-                if call.skill == "present" and number == 1:
-                    problem = f"{call}: only arm 0 presents"
-                if problem is not None:
-                    return f"arm {number}, {problem}"
-        return None
+    def objection(self, arm: int, call: SkillCall) -> str | None:
+        """Places out of reach, turns beyond the wrist's range, and what only the other arm does."""
+        if call.skill == "present" and arm == 1:
+            return f"{call}: only arm 0 presents"
+        return outside(BOXES[arm], call) if call.skill in ("reach", "present") else None
 
     def motion(self, arm: Arm, call: SkillCall) -> Motion:
         """The skills of this world."""
@@ -270,7 +245,7 @@ class HandoverWorld(ArmsWorld):
             return self._grasp(arm)
         if call.skill == "release":
             return self._release(arm)
-        return self.synchronise() if call.skill == "sync" else self.wait()
+        return super().motion(arm, call)
 
     def _reach(self, arm: Arm, goal: Pose) -> Motion:
         yield from arm.open()

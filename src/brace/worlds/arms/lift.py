@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,23 +13,27 @@ from brace.plan import Arg, Plan, Skill, SkillCall, SkillSet
 from brace.registry import worlds
 from brace.worlds.arms.executor import SLOW, Arm, Motion, SkillFailedError
 from brace.worlds.arms.geometry import Matrix, Pose, Vector, about_z, wrapped
-from brace.worlds.arms.lift_reading import lift_plan, read_lift
-from brace.worlds.arms.pot import COLOURS, Pot
-from brace.worlds.arms.reading import reach_for
-from brace.worlds.arms.reports import Sighting
-from brace.worlds.arms.simulator import Simulator
-from brace.worlds.arms.trouble import Bump, Trouble, draw_bumps, draw_slips, kept_within
+from brace.worlds.arms.reading import lift_plan, reach_for, read_lift
+from brace.worlds.arms.surroundings import (
+    Announcement,
+    Bump,
+    Level,
+    Sighting,
+    Trouble,
+    draw_slips,
+    kept_within,
+)
+from brace.worlds.arms.things import COLOURS, Pot
 from brace.worlds.arms.world import (
     ARMS,
+    GRASP,
     PLACE_ARGS,
     SUCCESS_STEPS,
-    Announcement,
+    SYNC,
+    WAIT,
     ArmsWorld,
     Box,
-    Difficulty,
-    Disturbance,
     arms_info,
-    check_options,
     outside,
 )
 
@@ -39,10 +44,10 @@ SKILLS = SkillSet(
             (*PLACE_ARGS, Arg("yaw", "number", resolution=10)),
             "bring the open gripper over a place and down to it, in mm and degrees",
         ),
-        Skill("grasp", (), "close the gripper"),
-        Skill("sync", (), "wait until the other arm is at its sync too"),
+        GRASP,
+        SYNC,
         Skill("lift", (Arg("height", "number", resolution=5),), "raise what is held to a height in mm"),
-        Skill("wait", (), "wait half a second"),
+        WAIT,
     ],
     agents=2,
 )
@@ -72,50 +77,32 @@ LAYOUT: dict[int, Sighting] = {0: (0, -147, 930, 90), 1: (0, 147, 930, 90)}
 """Where each arm's handle usually is."""
 
 
-@dataclass(frozen=True)
-class _Level:
-    yaw: float
-    """How far the pot may be turned, either way, from its handles pointing at the arms (degrees)."""
-    offset: float
-    """How far from the middle of the table it may stand (metres)."""
-    corrections: float
-    """How likely the operator changes the height later."""
-    max_steps: int
-
-
-LEVELS: dict[Difficulty, _Level] = {
-    "easy": _Level(40.0, 0.03, 0.0, 500),
-    "normal": _Level(70.0, 0.05, 0.4, 400),
-    "hard": _Level(95.0, 0.06, 0.7, 360),
-}
-TROUBLES: dict[Disturbance, Trouble | None] = {
-    "none": None,
-    "normal": Trouble((0.4, 1.1), (0.04, 0.08), (10.0, 30.0), (0.6, 0.4)),
-    "strong": Trouble((0.3, 0.8), (0.05, 0.09), (15.0, 40.0), (0.3, 0.5, 0.2)),
-}
-
-
 @worlds.register("lift-v1")
+@dataclass(eq=False)
 class LiftWorld(ArmsWorld):
     """A pot that others bump into, a hot handle that only arm 1 may touch, a height said by the operator."""
 
     info = arms_info("two arms lift a pot level by its handles", "two-arm lift")
     id = "lift-v1"
     skills = SKILLS
-
-    def __init__(self, *, difficulty: Difficulty = "normal", disturbance: Disturbance = "normal") -> None:
-        check_options(self.id, difficulty, disturbance)
-        self._level, self._trouble = LEVELS[difficulty], TROUBLES[disturbance]
-        self.max_steps = self._level.max_steps
-        super().__init__(Simulator("TwoArmLift", "frontview", self.info, self.id))
-        self._pot = Pot(self.simulator)
-        self.reset(0)
+    scene = ("TwoArmLift", "frontview")
+    levels: ClassVar = {
+        "easy": Level(0.0, 500, yaw=40.0, offset=0.03),
+        "normal": Level(0.4, 400, yaw=70.0, offset=0.05),
+        "hard": Level(0.7, 360, yaw=95.0, offset=0.06),
+    }
+    troubles: ClassVar = {
+        "none": None,
+        "normal": Trouble((0.4, 1.1), (0.04, 0.08), (10.0, 30.0), (0.6, 0.4)),
+        "strong": Trouble((0.3, 0.8), (0.05, 0.09), (15.0, 40.0), (0.3, 0.5, 0.2)),
+    }
 
     # How an episode begins.
 
     def place(self) -> None:
         """The pot's place, the hot handle, the height, and all that will happen to them."""
         draw, level = self.stream(2), self._level
+        self._pot = Pot(self.simulator)
         self._hot = str(draw.choice(COLOURS))
         self._height = 0
         self._gripped_at = [0.0, 0.0]
@@ -123,7 +110,6 @@ class LiftWorld(ArmsWorld):
         yaw = draw.uniform(-level.yaw, level.yaw)
         self._pot.stand(np.array([x, y, STAND_Z]), float(yaw) + self._towards_arm_1)
         self.announcements = self._announcements(draw)
-        self._bumps = draw_bumps(self._trouble, self.stream(3), self.max_steps, self.dt)
         slips = self.stream(4)
         self._slips = draw_slips(self._trouble, slips, 0.008, 0.02)
         self._slipping = [int(arm) for arm in slips.integers(0, 2, len(self._slips))]
@@ -171,7 +157,7 @@ class LiftWorld(ArmsWorld):
             slipping = self.arms[self._slipping.pop(0)]
             self.dropped(slipping, "lost its grip")
             self.lost(slipping)
-        if not self._bumps or self._bumps[0].step > self.now:
+        if not self.bump_is_due:
             return
         if any(arm.holding for arm in self.arms):
             del self._bumps[0]
@@ -210,10 +196,10 @@ class LiftWorld(ArmsWorld):
 
     def _misses(self, arm: int, *handles: Sighting) -> bool:
         """Whether the arm is still to reach for a place where none of these handles is."""
-        goal = next((call.args for call in self.left(arm) if call.skill == "reach"), None)
+        goal = self.next_call(arm, "reach")
         if goal is None:
             return False
-        x, y, _, yaw = (float(arg) for arg in goal)
+        x, y, _, yaw = map(float, goal.args)
         return all(
             np.hypot(x - handle[0], y - handle[1]) > MISS_MM
             or abs(wrapped(yaw - handle[3], 180.0)) > MISS_DEGREES
@@ -225,33 +211,33 @@ class LiftWorld(ArmsWorld):
         handles = self._pot.handles().values()
         return any(self._misses(arm, *handles) for arm in ARMS)
 
+    def objection(self, arm: int, call: SkillCall) -> str | None:
+        """Places out of reach."""
+        return outside({"lift": {"height": (0, 250)}, "reach": BOXES[arm]}.get(call.skill, {}), call)
+
     def refuse(self, plan: Plan) -> str | None:
-        """Places out of reach, and two arms at one place."""
-        goals: dict[int, tuple[float, float]] = {}
-        for number, calls in plan.steps:
-            for call in calls:
-                problem = None
-                if call.skill == "lift":
-                    problem = outside({"height": (0, 250)}, call)
-                elif call.skill == "reach":
-                    problem = outside(BOXES[number], call)
-                    goals.setdefault(number, (float(call.args[0]), float(call.args[1])))
-                if problem is not None:
-                    return f"arm {number}, {problem}"
-        if len(goals) == 2 and np.hypot(*np.subtract(goals[0], goals[1])) < APART_MM:
-            return f"both arms at one place; keep them {APART_MM} apart"
-        return None
+        """Two arms at one place."""
+        goals = {
+            number: (float(call.args[0]), float(call.args[1]))
+            for number, calls in plan.steps
+            for call in reversed(calls)
+            if call.skill == "reach"
+        }
+        problem = super().refuse(plan)
+        if problem is None and len(goals) == 2 and np.hypot(*np.subtract(goals[0], goals[1])) < APART_MM:
+            problem = f"both arms at one place; keep them {APART_MM} apart"
+        return problem
 
     def motion(self, arm: Arm, call: SkillCall) -> Motion:
         """The skills of this world."""
         if call.skill == "reach":
-            x, y, z, yaw = (float(value) for value in call.args)
+            x, y, z, yaw = map(float, call.args)
             return self._reach(arm, np.array([x, y, z]) / 1e3, yaw)
         if call.skill == "grasp":
             return self._grasp(arm)
         if call.skill == "lift":
             return self._lift(arm, float(call.args[0]) / 1e3)
-        return self.synchronise() if call.skill == "sync" else self.wait()
+        return super().motion(arm, call)
 
     def _reach(self, arm: Arm, position: Vector, yaw: float) -> Motion:
         yield from arm.open()

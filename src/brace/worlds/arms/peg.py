@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,23 +12,10 @@ from brace.context import Segment
 from brace.plan import Arg, Plan, Skill, SkillCall, SkillSet
 from brace.registry import worlds
 from brace.worlds.arms.executor import FAST, SLOW, Arm, Motion, SkillFailedError
-from brace.worlds.arms.fitting import BOARD, PEG, Fitting
-from brace.worlds.arms.peg_reading import peg_plan, read_peg
-from brace.worlds.arms.reports import Sighting
-from brace.worlds.arms.simulator import Simulator
-from brace.worlds.arms.trouble import Bump, Trouble, draw_bumps
-from brace.worlds.arms.world import (
-    PLACE_ARGS,
-    SUCCESS_STEPS,
-    Announcement,
-    ArmsWorld,
-    Box,
-    Difficulty,
-    Disturbance,
-    arms_info,
-    check_options,
-    outside,
-)
+from brace.worlds.arms.reading import peg_plan, read_peg
+from brace.worlds.arms.surroundings import Announcement, Bump, Level, Sighting, Trouble
+from brace.worlds.arms.things import BOARD, PEG, Fitting
+from brace.worlds.arms.world import PLACE_ARGS, SUCCESS_STEPS, SYNC, WAIT, ArmsWorld, Box, arms_info, outside
 
 SKILLS = SkillSet(
     [
@@ -36,9 +24,9 @@ SKILLS = SkillSet(
             (*PLACE_ARGS, Arg("tilt", "number", resolution=5)),
             "arm 1 brings the hole there, arm 0 the peg in front of it, in mm and degrees",
         ),
-        Skill("sync", (), "wait until the other arm is at its sync too"),
+        SYNC,
         Skill("insert", (Arg("depth", "number", resolution=5),), "push the peg in, so many mm deep"),
-        Skill("wait", (), "wait half a second"),
+        WAIT,
     ],
     agents=2,
 )  # fmt: skip
@@ -70,27 +58,7 @@ PUSHED_TILT = 0.3
 """A push that would turn something lying by one degree tilts the board by this much."""
 
 
-@dataclass(frozen=True)
-class _Level:
-    occupied: int
-    """How many of the four places are."""
-    corrections: float
-    """How likely the operator changes the depth later."""
-    max_steps: int
-
-
-LEVELS: dict[Difficulty, _Level] = {
-    "easy": _Level(1, 0.0, 440),
-    "normal": _Level(2, 0.4, 360),
-    "hard": _Level(3, 0.7, 330),
-}
-TROUBLES: dict[Disturbance, Trouble | None] = {
-    "none": None,
-    "normal": Trouble((0.6, 1.5), (0.03, 0.06), (5.0, 25.0), (1.0,)),
-    "strong": Trouble((0.4, 1.0), (0.04, 0.06), (10.0, 30.0), (1.0,)),
-}
-
-COMINGS: dict[Disturbance, tuple[float, float] | None] = {
+COMINGS: dict[str, tuple[float, float] | None] = {
     "none": None,
     "normal": (2.0, 3.0),
     "strong": (1.5, 2.0),
@@ -99,21 +67,25 @@ COMINGS: dict[Disturbance, tuple[float, float] | None] = {
 
 
 @worlds.register("peg-v1")
+@dataclass(eq=False)
 class PegWorld(ArmsWorld):
     """Meeting places of which some are occupied, a depth said by the operator, pushes against the board."""
 
     info = arms_info("one arm puts a peg into a board the other holds", "peg-in-hole")
     id = "peg-v1"
     skills = SKILLS
+    scene = ("TwoArmPegInHole", "agentview")
     angle = ("tilt", 360)
-
-    def __init__(self, *, difficulty: Difficulty = "normal", disturbance: Disturbance = "normal") -> None:
-        check_options(self.id, difficulty, disturbance)
-        self._level, self._trouble = LEVELS[difficulty], TROUBLES[disturbance]
-        self._coming = COMINGS[disturbance]
-        self.max_steps = self._level.max_steps
-        super().__init__(Simulator("TwoArmPegInHole", "agentview", self.info, self.id))
-        self.reset(0)
+    levels: ClassVar = {
+        "easy": Level(0.0, 440, occupied=1),
+        "normal": Level(0.4, 360, occupied=2),
+        "hard": Level(0.7, 330, occupied=3),
+    }
+    troubles: ClassVar = {
+        "none": None,
+        "normal": Trouble((0.6, 1.5), (0.03, 0.06), (5.0, 25.0)),
+        "strong": Trouble((0.4, 1.0), (0.04, 0.06), (10.0, 30.0)),
+    }
 
     # How an episode begins.
 
@@ -132,7 +104,6 @@ class PegWorld(ArmsWorld):
         self._board_at: Sighting | None = None
         self._inside = False
         self.announcements = self._announcements(draw)
-        self._bumps = draw_bumps(self._trouble, self.stream(3), self.max_steps, self.dt)
 
     def _announcements(self, draw: np.random.Generator) -> list[Announcement]:
         self._occupied = {str(name) for name in draw.permutation(tuple(PLACES))[: self._level.occupied]}
@@ -150,9 +121,9 @@ class PegWorld(ArmsWorld):
 
     def _traffic(self, draw: np.random.Generator) -> list[Announcement]:
         """Others come and go: one place becomes free and another occupied."""
-        times, when = [], 25.0
-        while self._coming is not None and when < self.max_steps:
-            when += (self._coming[0] + draw.exponential(self._coming[1])) / self.dt
+        times, when, gap = [], 25.0, COMINGS[self.disturbance]
+        while gap is not None and when < self.max_steps:
+            when += (gap[0] + draw.exponential(gap[1])) / self.dt
             times.append(int(when))
         said, occupied = [], set(self._occupied)
         for step in times:
@@ -189,7 +160,7 @@ class PegWorld(ArmsWorld):
 
     def disturb(self) -> None:
         """Pushes against the board once it is at its place and as long as the peg is not in it."""
-        if not self._bumps or self._bumps[0].step > self.now:
+        if not self.bump_is_due:
             return
         bump = self._bumps.pop(0)
         if self._board_at is not None and self._fitting.depth() < -0.01:
@@ -229,31 +200,21 @@ class PegWorld(ArmsWorld):
 
     def _goal_of(self, arm: int, now: Sighting | None) -> Sighting | None:
         """Where the arm is still to align itself, or where it is aligned."""
-        return next((_numbers(call) for call in self.left(arm) if call.skill == "align"), now)
+        call = self.next_call(arm, "align")
+        return now if call is None else _numbers(call)
 
     def contradicts(self, name: str, seen: Sighting) -> bool:
         """The hole is not where the peg is or will be aligned, and the board is not under way."""
-        under_way = any(call.skill == "align" for call in self.left(BOARD))
-        if name != "hole" or under_way or self._board_at is None:
+        if name != "hole" or self._board_at is None or self.next_call(BOARD, "align") is not None:
             return False
         goal = self._goal_of(PEG, self._peg_at)
-        inserts = any(call.skill == "insert" for call in self.left(PEG))
-        return inserts and goal is not None and _apart(goal, seen)
+        return self.next_call(PEG, "insert") is not None and goal is not None and _apart(goal, seen)
 
-    def refuse(self, plan: Plan) -> str | None:
+    def objection(self, arm: int, call: SkillCall) -> str | None:
         """Poses out of reach, and skills an arm cannot do."""
-        for number, calls in plan.steps:
-            for call in calls:
-                problem = None
-                if call.skill == "align":
-                    problem = outside(BOX, call)
-                elif call.skill == "insert":
-                    problem = outside({"depth": (0, 120)}, call)
-                    if number != PEG:
-                        problem = f"{call}: only arm {PEG} has the peg"
-                if problem is not None:
-                    return f"arm {number}, {problem}"
-        return None
+        if call.skill == "insert" and arm != PEG:
+            return f"{call}: only arm {PEG} has the peg"
+        return outside({"align": BOX, "insert": {"depth": (0, 120)}}.get(call.skill, {}), call)
 
     def motion(self, arm: Arm, call: SkillCall) -> Motion:
         """The skills of this world."""
@@ -262,7 +223,7 @@ class PegWorld(ArmsWorld):
             return align(arm, _numbers(call))
         if call.skill == "insert":
             return self._insert(arm, float(call.args[0]) / 1e3)
-        return self.synchronise() if call.skill == "sync" else self.wait()
+        return super().motion(arm, call)
 
     def _align_board(self, arm: Arm, hole: Sighting) -> Motion:
         self._board_at = None

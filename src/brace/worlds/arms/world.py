@@ -3,34 +3,44 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from brace.context import Segment
 from brace.context.segments import Kind
 from brace.controller import Signals
-from brace.errors import ConfigError
-from brace.plan import Arg, Plan, SkillCall
+from brace.options import check_choices
+from brace.plan import Arg, Plan, Skill, SkillCall
 from brace.worlds.arms.executor import Arm, Motion, SkillFailedError
-from brace.worlds.arms.reports import REPORT_STEPS, Camera, Sighting, in_millimetres
 from brace.worlds.arms.simulator import CONTROL_FREQUENCY, Simulator
+from brace.worlds.arms.surroundings import (
+    REPORT_STEPS,
+    Announcement,
+    Camera,
+    Level,
+    Sighting,
+    Trouble,
+    draw_bumps,
+    in_millimetres,
+)
 from brace.worlds.base import WorldInfo
 from brace.worlds.following import SkillWorld
 
 if TYPE_CHECKING:
     from brace.worlds.base import Frame
 
-Difficulty = Literal["easy", "normal", "hard"]
-Disturbance = Literal["none", "normal", "strong"]
 Box = dict[str, tuple[int, int]]
 """The range of each of a skill's numbers, by name."""
 
 ARMS = (0, 1)
 PLACE_ARGS = tuple(Arg(axis, "number", resolution=10) for axis in ("x", "y", "z"))
 """A place in mm, as skills take it."""
+GRASP = Skill("grasp", (), "close the gripper")
+SYNC = Skill("sync", (), "wait until the other arm is at its sync too")
+WAIT = Skill("wait", (), "wait half a second")
 SUCCESS_STEPS = 10
 """The goal must last this long: half a second."""
 IDLE_STEPS = 20
@@ -42,13 +52,11 @@ _ENDED = object()
 """What a motion that has ended gives instead of a step."""
 
 
-@dataclass(frozen=True, slots=True)
-class Announcement:
-    """Something the operator says once, and what it changes."""
-
-    step: int
-    text: str
-    effect: Callable[[], None]
+def arms_info(summary: str, row: str) -> WorldInfo:
+    """What all worlds of this folder have in common."""
+    return WorldInfo(
+        summary, f"manipulation: {row} (robosuite)", real=True, extra="arms", modules=("robosuite", "mujoco")
+    )
 
 
 def outside(box: Box, call: SkillCall) -> str | None:
@@ -59,23 +67,7 @@ def outside(box: Box, call: SkillCall) -> str | None:
     return None
 
 
-def check_options(name: str, difficulty: str, disturbance: str) -> None:
-    """Refuse unknown levels, naming the known ones."""
-    for key, value, known in (
-        ("difficulty", difficulty, get_args(Difficulty)),
-        ("disturbance", disturbance, get_args(Disturbance)),
-    ):
-        if value not in known:
-            raise ConfigError(f"world {name!r}: {key} = {value!r}; choose one of {', '.join(known)}")
-
-
-def arms_info(summary: str, row: str) -> WorldInfo:
-    """What all worlds of this folder have in common."""
-    return WorldInfo(
-        summary, f"manipulation: {row} (robosuite)", real=True, extra="arms", modules=("robosuite", "mujoco")
-    )
-
-
+@dataclass(eq=False)
 class ArmsWorld(SkillWorld):
     """Two Panda arms, numbered 0 and 1, face each other over a table.
 
@@ -84,14 +76,30 @@ class ArmsWorld(SkillWorld):
     """
 
     dt = 1.0 / CONTROL_FREQUENCY
+    scene: ClassVar[tuple[str, str]]
+    """robosuite's task, and the camera that pictures are taken with."""
+    model_seed: ClassVar[int] = 0
+    """robosuite draws the sizes of its things from it."""
     angle: ClassVar[tuple[str, int]] = ("yaw", 180)
     """What the camera calls the angle it sees, and after how many degrees a thing looks the same again."""
+    levels: ClassVar[Mapping[str, Level]]
+    """What each difficulty means."""
+    troubles: ClassVar[Mapping[str, Trouble | None]]
+    """What each disturbance means."""
 
-    def __init__(self, simulator: Simulator) -> None:
+    difficulty: Literal["easy", "normal", "hard"] = "normal"
+    """How awkwardly things lie, how often the operator changes what was asked for, how short the time is."""
+    disturbance: Literal["none", "normal", "strong"] = "normal"
+    """How often and how far others push things, and how often a grip slips."""
+
+    def __post_init__(self) -> None:
+        check_choices(self, f"world {self.id!r}")
         super().__init__()
-        self.simulator = simulator
-        self.arms = (Arm(0, simulator), Arm(1, simulator))
-        self._clear(0)
+        self._level, self._trouble = self.levels[self.difficulty], self.troubles[self.disturbance]
+        self.max_steps = self._level.max_steps
+        self.simulator = Simulator(*self.scene, self.info, self.id, self.model_seed)
+        self.arms = (Arm(0, self.simulator), Arm(1, self.simulator))
+        self.reset(0)
 
     # What a concrete world adds.
 
@@ -104,8 +112,16 @@ class ArmsWorld(SkillWorld):
         """Task, goal and safety lines."""
 
     @abstractmethod
+    def objection(self, arm: int, call: SkillCall) -> str | None:
+        """What speaks against a skill in an arm's line."""
+
     def motion(self, arm: Arm, call: SkillCall) -> Motion:
-        """What a skill makes an arm do."""
+        """What a skill makes an arm do; here: wait, for the other arm or for half a second."""
+        for _ in range(SYNC_STEPS if call.skill == "sync" else WAIT_STEPS):
+            yield
+        # That both have come is noticed in `_execute`.
+        if call.skill == "sync":
+            raise SkillFailedError("the other arm did not come")
 
     @abstractmethod
     def sightings(self) -> dict[str, Sighting]:
@@ -130,18 +146,6 @@ class ArmsWorld(SkillWorld):
 
     def reset(self, seed: int) -> None:
         """Begin an episode: arms at home, things placed, the operator's announcements drawn."""
-        self._clear(seed)
-        self.simulator.reset(self.stream(0))
-        self.place()
-        for arm in self.arms:
-            arm.reset()
-        self.news += self.briefing()
-        self._announce()
-        self._quiet()
-        self._look()
-        self._report_arms()
-
-    def _clear(self, seed: int) -> None:
         self._plan, self._done = Plan(), {}
         self.seed = seed
         self.now = 0
@@ -150,14 +154,23 @@ class ArmsWorld(SkillWorld):
         self._camera = Camera(self.stream(1), *self.angle)
         self._running: list[tuple[SkillCall, Motion] | None] = [None, None]
         self._reflexes: list[Motion | None] = [None, None]
-        self._states = ["", ""]
-        self._states_at = [0, 0]
-        self._idle = [0, 0]
-        self._after_failure = [False, False]
+        self._states, self._states_at = ["", ""], [0, 0]
+        self._idle, self._after_failure = [0, 0], [False, False]
         self._held_for = 0
         self._counts = dict.fromkeys(("drops", "bumps", "refusals", "collisions"), 0)
         self._path = 0.0
         self._quiet()
+        self.simulator.reset(self.stream(0))
+        self.place()
+        self._bumps = draw_bumps(self._trouble, self.stream(3), self.max_steps, self.dt)
+        for arm in self.arms:
+            arm.reset()
+        self.news += self.briefing()
+        self._announce()
+        # A height that is asked for at once is no change.
+        self._quiet()
+        self._look()
+        self._report_arms()
 
     def _quiet(self) -> None:
         self._failed = self._succeeded = self._goal_changed = False
@@ -187,6 +200,15 @@ class ArmsWorld(SkillWorld):
         problem = super().apply(plan)
         self._counts["refusals"] += problem is not None
         return problem
+
+    def refuse(self, plan: Plan) -> str | None:
+        """What speaks against the first skill that something speaks against."""
+        for number, calls in plan.steps:
+            for call in calls:
+                problem = self.objection(number, call)
+                if problem is not None:
+                    return f"arm {number}, {problem}"
+        return None
 
     def taken(self) -> None:
         """Arms stop for a new plan, but a skill that goes on in it is not interrupted."""
@@ -276,20 +298,14 @@ class ArmsWorld(SkillWorld):
         """What the plan relies on no longer holds."""
         self._divergence = 1.0
 
-    def left(self, arm: int) -> tuple[SkillCall, ...]:
-        """What is left of an arm's line."""
-        return self.rest().of(arm)
+    def next_call(self, arm: int, skill: str) -> SkillCall | None:
+        """The next such skill in what is left of an arm's line."""
+        return next((call for call in self.rest().of(arm) if call.skill == skill), None)
 
-    def synchronise(self) -> Motion:
-        """Wait for the other arm; that both have come is noticed in `_execute`."""
-        for _ in range(SYNC_STEPS):
-            yield
-        raise SkillFailedError("the other arm did not come")
-
-    def wait(self) -> Motion:
-        """Half a second of nothing."""
-        for _ in range(WAIT_STEPS):
-            yield
+    @property
+    def bump_is_due(self) -> bool:
+        """Somebody is about to bump into something, if nothing keeps him from it."""
+        return bool(self._bumps) and self._bumps[0].step <= self.now
 
     def _announce(self) -> None:
         for said in self.announcements:

@@ -18,7 +18,7 @@ from minigrid.utils.rendering import fill_coords, point_in_triangle, rotate_fn
 from numpy.typing import NDArray
 
 from brace.worlds.babyai.layout import ADJACENT, INTERIOR, ROOM_SIZE, SIDE, WIDTH, Door, FloorPlan
-from brace.worlds.babyai.robots import TOGGLE, Robot
+from brace.worlds.babyai.team import TOGGLE, Robot
 
 _KINDS: dict[str, type[Ball] | type[Box] | type[Key]] = {"ball": Ball, "box": Box, "key": Key}
 _TILE = 30

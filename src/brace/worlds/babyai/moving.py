@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from brace.worlds.babyai.layout import MOVES, WIDTH
-from brace.worlds.babyai.robots import DROP, FORWARD, LEFT, RIGHT, TOGGLE, Robot
-from brace.worlds.babyai.team import Team
+from brace.worlds.babyai.team import DROP, FORWARD, LEFT, RIGHT, TOGGLE, Robot, Team
 
 ANY = -1
 """No heading in particular."""
-DETOUR = 2
+_DETOUR = 2
 """Steps a way round another robot may cost; otherwise one waits."""
-PATIENCE = 4
+_PATIENCE = 4
 """Steps a robot waits for one that goes first, before it asks all the same."""
-GIVING_WAY = 5
-_AHEAD = 8
+_GIVING_WAY, _AHEAD = 5, 8
+"""So many steps a robot gives way to another, on so many cells of its way."""
 
 
-@dataclass(frozen=True, slots=True)
-class Aim:
-    """Where to stand, facing where, and what to do there (None: just be there)."""
+class Aim(NamedTuple):
+    """Where to stand, facing where, and what to do there."""
 
     stands: Mapping[int, int]
+    """For each cell that will do: the heading there."""
     action: int | None
+    """None: just be there."""
     room: int
     """The room it is all about."""
 
 
-def route(
+def _route(
     neighbours: Sequence[Sequence[int]], start: int, goals: Container[int], blocked: Container[int]
 ) -> list[int] | None:
     """The cells of a shortest way, start included; None when there is none."""
@@ -51,28 +51,25 @@ def route(
     return None
 
 
-def turn(heading: int, wanted: int) -> int:
+def _turn(heading: int, wanted: int) -> int:
     """Which way to turn to face there."""
     return LEFT if (wanted - heading) % 4 == 3 else RIGHT
 
 
 class Driver:
-    """Turns aims into actions for all robots of a team. Who comes earlier in a step's order goes first."""
+    """Turns aims into actions for all robots of a team."""
 
     def __init__(self, team: Team, robots: Sequence[Robot]) -> None:
         self._team, self._robots = team, robots
         self._neighbours = team.floor.neighbours
-        self._order: Sequence[Robot] = robots
+        self.order: Sequence[Robot] = robots
+        """Who goes first in this step."""
         self.blocked = 0
         """How often a robot was in another's way."""
 
-    def begin_step(self, order: Sequence[Robot]) -> None:
-        """Who goes first this time."""
-        self._order = order
-
     def drive(self, robot: Robot, aim: Aim, now: int) -> int | None:
         """The next action towards an aim; None to stand still. LookupError when no way is known."""
-        way = self._way(robot, aim.stands)
+        way = _route(self._neighbours, robot.cell, aim.stands, self._obstacles())
         if way is None:
             raise LookupError(aim.room)
         robot.path = way
@@ -80,7 +77,7 @@ class Driver:
             return self._go(robot, aim, way, now)
         wanted = aim.stands[robot.cell]
         if wanted not in (ANY, robot.heading):
-            return turn(robot.heading, wanted)
+            return _turn(robot.heading, wanted)
         if aim.action == DROP:
             # A robot on the cell, or one that would be shut in.
             room = [other for other in self._robots if other is not robot and other.room == robot.room]
@@ -97,18 +94,15 @@ class Driver:
         taken = {other.cell for other in self._robots if other is not robot}
         floor = self._team.floor
         free = _Free(robot.keeps_off | floor.fronts | taken, floor.doors)
-        way = route(self._neighbours, robot.cell, free, self._obstacles() | taken)
+        way = _route(self._neighbours, robot.cell, free, self._obstacles() | taken)
         if way is None:
             # Everything behind it is taken too: those must move as well.
-            way = route(self._neighbours, robot.cell, _Free(robot.keeps_off, floor.doors), self._obstacles())
+            way = _route(self._neighbours, robot.cell, _Free(robot.keeps_off, floor.doors), self._obstacles())
         if way is None or len(way) == 1:
             robot.path = [robot.cell]
             return None
         robot.path = way
         return self._step_to(robot, way, now)
-
-    def _way(self, robot: Robot, goals: Container[int]) -> list[int] | None:
-        return route(self._neighbours, robot.cell, goals, self._obstacles())
 
     def _obstacles(self) -> set[int]:
         return self._team.objects.keys() | self._team.locked
@@ -119,11 +113,11 @@ class Driver:
         if in_way:
             cells = {other.cell for other in near}
             goals = {cell for cell in aim.stands if cell not in cells}
-            round_them = route(self._neighbours, robot.cell, goals, self._obstacles() | cells)
+            round_them = _route(self._neighbours, robot.cell, goals, self._obstacles() | cells)
             # Never straight back: from there the other way would look better again.
             if (
                 round_them is not None
-                and len(round_them) <= len(way) + DETOUR
+                and len(round_them) <= len(way) + _DETOUR
                 and round_them[1:2] != [robot.came_from]
             ):
                 way = robot.path = round_them
@@ -134,13 +128,13 @@ class Driver:
         return self._step_to(robot, way, now)
 
     def _goes_first(self, robot: Robot, other: Robot) -> bool:
-        return self._order.index(robot) < self._order.index(other)
+        return self.order.index(robot) < self.order.index(other)
 
     def _step_to(self, robot: Robot, way: list[int], now: int) -> int | None:
         ahead = way[1]
         wanted = MOVES.index(ahead - robot.cell)
         if robot.heading != wanted:
-            return turn(robot.heading, wanted)
+            return _turn(robot.heading, wanted)
         if self._team.doors.get(ahead) == "closed":
             return TOGGLE
         for other in self._robots:
@@ -154,7 +148,7 @@ class Driver:
         """Somebody is in the way: the one with less right of way gets off the other's path."""
         self.blocked += 1
         robot.blocked += 1
-        if self._goes_first(robot, other) or robot.blocked > PATIENCE:
+        if self._goes_first(robot, other) or robot.blocked > _PATIENCE:
             _ask(other, way, now)
         elif len(other.path) > 1 and robot.cell in other.path:
             _ask(robot, other.path, now)
@@ -162,7 +156,7 @@ class Driver:
 
 def _ask(robot: Robot, way: list[int], now: int) -> None:
     robot.keeps_off = frozenset(way[:_AHEAD])
-    robot.gives_way_until = now + GIVING_WAY
+    robot.gives_way_until = now + _GIVING_WAY
 
 
 class _Free:

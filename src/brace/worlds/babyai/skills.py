@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from brace.errors import BraceError
 from brace.plan import SkillCall
 from brace.worlds.babyai.layout import INTERIOR, MOVES, ROOM_OF, ROOMS, SIDE, room_number
 from brace.worlds.babyai.moving import ANY, Aim
-from brace.worlds.babyai.robots import DROP, PICKUP, RIGHT, TOGGLE, Robot
-from brace.worlds.babyai.team import Team
+from brace.worlds.babyai.team import DROP, PICKUP, RIGHT, TOGGLE, Robot, Team
 
-WAIT_STEPS = 6
-SEARCH_STEPS = 40
-SEARCH_AT_LEAST = 8
-SEARCHED = 50
+_WAIT_STEPS = 6
+_SEARCH_STEPS, _SEARCH_AT_LEAST = 40, 8
+_SEARCHED = 50
 """When every room within reach was seen in so many steps, a thing must be behind a locked door."""
 _TOO_LONG = 30
 """A robot that has not got to the room it patrols by then is held up: another one may go."""
@@ -22,21 +20,8 @@ _FAR = 6
 """What one room's distance weighs on patrol, in steps since a room was seen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The skill ended well."""
-
-    said: str
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The skill cannot be done."""
-
-    why: str
-
-
-Outcome = Aim | Done | Failed
+class SkillFailedError(BraceError):
+    """A skill cannot be done; the text says why."""
 
 
 class Skills:
@@ -48,8 +33,8 @@ class Skills:
         self.reported: dict[str, int] = {}
         """For each object: when somebody last reported it."""
 
-    def aim(self, robot: Robot, call: SkillCall, now: int) -> Outcome:
-        """What to do next for this skill."""
+    def aim(self, robot: Robot, call: SkillCall, now: int) -> Aim | str:
+        """What to do next for this skill, or, when it has ended well, what to say of that."""
         match call.skill, call.args:
             case "pickup", (name, room):
                 return self._pickup(robot, name, room_number(room))
@@ -61,9 +46,9 @@ class Skills:
                 return self._unlock(robot, room_number(room), room_number(beyond))
         return self._drop(robot) if call.skill == "drop" else self._wait(robot, now)
 
-    def _wait(self, robot: Robot, now: int) -> Outcome:
-        if now - robot.since > WAIT_STEPS:
-            return Done("waited")
+    def _wait(self, robot: Robot, now: int) -> Aim | str:
+        if now - robot.since > _WAIT_STEPS:
+            return "waited"
         aside = [cell for cell in INTERIOR[robot.room] if cell not in self._floor.fronts]
         return Aim(self._standing(aside), None, robot.room)
 
@@ -93,59 +78,59 @@ class Skills:
             robot.patrols_since = now
         return self._approach(robot.patrols)
 
-    def _pickup(self, robot: Robot, name: str, room: int) -> Outcome:
+    def _pickup(self, robot: Robot, name: str, room: int) -> Aim | str:
         if robot.holds == name:
-            return Done(f"holds {name}")
+            return f"holds {name}"
         if robot.holds is not None:
-            return Failed(f"cannot pick up {name}: holds {robot.holds}")
+            raise SkillFailedError(f"cannot pick up {name}: holds {robot.holds}")
         cell = self._team.find(robot, name, room)
         if cell is not None:
             return Aim(self._facing(cell), PICKUP, room)
         return self._look_for(robot, name, room)
 
-    def _putnext(self, robot: Robot, name: str, room: int) -> Outcome:
+    def _putnext(self, robot: Robot, name: str, room: int) -> Aim | str:
         if robot.holds is None:
-            return Failed(f"cannot put down next to {name}: holds nothing")
+            raise SkillFailedError(f"cannot put down next to {name}: holds nothing")
         cell = self._team.find(robot, name, room)
         if cell is None:
             return self._look_for(robot, name, room)
         stands = self._around(robot, self._floor.neighbours[cell])
         if not stands:
-            return Failed(f"no free cell next to {name} in room {room}")
+            raise SkillFailedError(f"no free cell next to {name} in room {room}")
         return Aim(stands, DROP, room)
 
-    def _drop(self, robot: Robot) -> Outcome:
+    def _drop(self, robot: Robot) -> Aim | str:
         if robot.holds is None:
-            return Done("holds nothing")
+            return "holds nothing"
         inside, objects = INTERIOR[robot.room], self._team.objects
         apart = [cell for cell in inside if not any(n in objects for n in self._floor.neighbours[cell])]
         stands = self._around(robot, apart) or self._around(robot, inside)
         if not stands:
-            return Failed(f"no free cell in room {robot.room}")
+            raise SkillFailedError(f"no free cell in room {robot.room}")
         return Aim(stands, DROP, robot.room)
 
-    def _unlock(self, robot: Robot, room: int, beyond: int) -> Outcome:
+    def _unlock(self, robot: Robot, room: int, beyond: int) -> Aim | str:
         door = self._floor.between[min(room, beyond), max(room, beyond)]
         known = self._team.doors.get(door.cell, "locked")
         if known != "locked" and robot.last_seen[door.cell] >= robot.since:
-            return Done(f"unlocked {door}")
+            return f"unlocked {door}"
         if robot.holds != door.key:
-            return Failed(f"cannot unlock {door}: holds {robot.holds or 'nothing'}")
+            raise SkillFailedError(f"cannot unlock {door}: holds {robot.holds or 'nothing'}")
         return Aim(self._facing(door.cell), TOGGLE, room)
 
-    def _search(self, robot: Robot, name: str, now: int) -> Outcome:
+    def _search(self, robot: Robot, name: str, now: int) -> Aim | str:
         if self.reported.get(name, -1) > robot.since:
-            return Done(f"found {name}")
-        if now - robot.since > SEARCH_STEPS:
-            return Done(f"{name} not found yet")
+            return f"found {name}"
+        if now - robot.since > _SEARCH_STEPS:
+            return f"{name} not found yet"
         reachable = self._team.reachable(robot.room)
         if (
             len(reachable) < len(ROOMS)
-            and now - robot.since > SEARCH_AT_LEAST
-            and all(self._team.seen.get(room, -SEARCHED) >= now - SEARCHED for room in reachable)
+            and now - robot.since > _SEARCH_AT_LEAST
+            and all(self._team.seen.get(room, -_SEARCHED) >= now - _SEARCHED for room in reachable)
         ):
             hidden = min(set(ROOMS) - reachable, key=lambda room: (_apart(robot.room, room), room))
-            return Failed(self.no_way(robot, hidden))
+            raise SkillFailedError(self.no_way(robot, hidden))
         return self.patrol(robot, now)
 
     def no_way(self, robot: Robot, room: int) -> str:
@@ -153,9 +138,9 @@ class Skills:
         door = self._floor.first_locked(robot.room, room, self._team.locked)
         return f"no way to room {room}: {'blocked' if door is None else f'{door} is locked'}"
 
-    def _look_for(self, robot: Robot, name: str, room: int) -> Outcome:
+    def _look_for(self, robot: Robot, name: str, room: int) -> Aim | str:
         if robot.saw_all(INTERIOR[room], robot.since):
-            return Failed(f"no {name} in room {room}")
+            raise SkillFailedError(f"no {name} in room {room}")
         return self._approach(room)
 
     def _approach(self, room: int) -> Aim:

@@ -1,27 +1,91 @@
-"""What the robots know together: each one's view, shared by radio, on a floor plan they all have."""
+"""The robots, and what they know together: their views, shared by radio, on a floor plan they all have."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
-from brace.worlds.babyai.layout import INTERIOR, KINDS, ROOM_OF, FloorPlan
-from brace.worlds.babyai.robots import Robot
+from brace.plan import SkillCall
+from brace.worlds.babyai.layout import INTERIOR, KINDS, MOVES, ROOM_OF, WIDTH, FloorPlan
 
-GLANCE = 6
+LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE = range(6)
+"""MiniGrid's actions."""
+
+_NEVER = -(10**6)
+_GLANCE = 6
 """A room counts as seen when all of its cells were, within so many steps."""
-AGAIN = 12
+_AGAIN = 12
 """After so many steps a robot reports a room again, even if nothing in it has changed."""
 
 Content = Callable[[int], tuple[str, str]]
 """What a seen cell holds: a kind (`ball`, …, `door`, or empty) and a name or a door's state."""
-Misname = Callable[[Robot, tuple[str, ...]], tuple[str, ...]]
-"""What a robot's camera makes of a room's contents."""
+Sees = Callable[[int, int, tuple[str, ...]], tuple[str, ...]]
+"""(agent, step, a room's contents) → what the agent's camera makes of them."""
+
+
+@dataclass(slots=True)
+class Robot:
+    """One robot. Headings are MiniGrid's: 0 right, 1 down, 2 left, 3 up."""
+
+    index: int
+    cell: int
+    heading: int
+    carrying: Any = None
+    """A MiniGrid object, or None."""
+    call: SkillCall | None = None
+    """The skill it is executing."""
+    since: int = 0
+    """When it began that skill."""
+    last_seen: list[int] = field(default_factory=lambda: [_NEVER] * (WIDTH * WIDTH))
+    """For each cell: the step when this robot last saw it."""
+    reported: dict[int, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+    """For each room: when this robot last reported it, and what."""
+    room: int = 0
+    """The room it is in, or came from when it stands in a door."""
+    patrols: int = 0
+    """The room it is on its way to look into; 0 for none."""
+    patrols_since: int = 0
+    path: list[int] = field(default_factory=list)
+    """Where it means to go, its own cell first."""
+    came_from: int = -1
+    """The cell it was in before this one."""
+    blocked: int = 0
+    """Steps in a row in which another robot was in its way."""
+    gives_way_until: int = 0
+    keeps_off: frozenset[int] = frozenset()
+    """Cells another robot needs, while this one gives way."""
+    idle: int = 0
+    """Steps without a skill, while it has jobs left."""
+
+    @property
+    def holds(self) -> str | None:
+        """The name of what it carries."""
+        return None if self.carrying is None else f"{self.carrying.color} {self.carrying.type}"
+
+    @property
+    def ahead(self) -> int:
+        """The cell it faces."""
+        return self.cell + MOVES[self.heading]
+
+    def saw_all(self, cells: tuple[int, ...], since: int) -> bool:
+        """Whether it has seen each of these cells since then."""
+        seen = self.last_seen
+        return all(seen[cell] >= since for cell in cells)
+
+    def enter(self) -> bool:
+        """Take note of the room it is in; True when it is another one."""
+        room = ROOM_OF[self.cell]
+        if not room or room == self.room:
+            return False
+        self.room = room
+        return True
 
 
 class Team:
     """Objects and doors as last seen, and who is not to be believed."""
 
-    def __init__(self, floor: FloorPlan, content: Content, misname: Misname) -> None:
+    def __init__(self, floor: FloorPlan, content: Content, sees: Sees) -> None:
         self.floor = floor
         self.objects: dict[int, str] = {}
         self.doors: dict[int, str] = {}
@@ -31,7 +95,7 @@ class Team:
         """For each room: when a robot with a good camera last saw all of it, as far as they know."""
         self.faulty: set[int] = set()
         """Whose camera was declared faulty."""
-        self._content, self._misname = content, misname
+        self._content, self._sees = content, sees
 
     def look(
         self, robot: Robot, view: Iterable[int], now: int
@@ -63,16 +127,16 @@ class Team:
 
     def _report(self, robot: Robot, room: int, now: int) -> list[tuple[int, tuple[str, ...]]]:
         inside = INTERIOR[room]
-        if not robot.saw_all(inside, now - GLANCE):
+        if not robot.saw_all(inside, now - _GLANCE):
             return []
         names = tuple(sorted(self.objects[cell] for cell in inside if cell in self.objects))
-        when, before = robot.reported.get(room, (-AGAIN, None))
+        when, before = robot.reported.get(room, (-_AGAIN, None))
         if robot.index not in self.faulty:
             self.seen[room] = now
-        if names == before and now - when < AGAIN:
+        if names == before and now - when < _AGAIN:
             return []
         robot.reported[room] = now, names
-        return [(room, self._misname(robot, names))]
+        return [(room, self._sees(robot.index, now, names))]
 
     def find(self, robot: Robot, name: str, room: int) -> int | None:
         """Where in a room this robot itself has seen an object since it began its skill."""

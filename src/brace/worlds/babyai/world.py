@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_args
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -10,20 +11,16 @@ from brace.context import Segment
 from brace.context.segments import Kind
 from brace.controller import Signals
 from brace.errors import ConfigError
-from brace.plan import Plan, SkillCall
+from brace.options import check_choices
+from brace.plan import Plan
 from brace.registry import worlds
-from brace.worlds.babyai.disturbances import RATES, Disturbance, Disturbances
+from brace.worlds.babyai.disturbances import RATES, Disturbances
 from brace.worlds.babyai.layout import MAX_AGENTS, NAMES, room_number, skill_set
-from brace.worlds.babyai.moving import Driver
-from brace.worlds.babyai.people import People
-from brace.worlds.babyai.planning import Facts, write_plan
-from brace.worlds.babyai.reading import read
-from brace.worlds.babyai.robots import DROP, PICKUP, Robot
-from brace.worlds.babyai.scenario import Difficulty, Job, make_scenario
-from brace.worlds.babyai.shortest import fewest_actions
-from brace.worlds.babyai.skills import Done, Failed, Skills
-from brace.worlds.babyai.team import Team
-from brace.worlds.babyai.truth import truth_plan
+from brace.worlds.babyai.moving import Aim, Driver
+from brace.worlds.babyai.references import Facts, read, truth_plan, write_plan
+from brace.worlds.babyai.scenario import Job, make_scenario
+from brace.worlds.babyai.skills import SkillFailedError, Skills
+from brace.worlds.babyai.team import DROP, PICKUP, Robot, Team
 from brace.worlds.base import WorldInfo, need_simulator
 from brace.worlds.following import SkillWorld
 
@@ -38,6 +35,7 @@ MORE_TIME = {1: 1.4, 2: 1.2}
 
 
 @worlds.register("babyai-v1")
+@dataclass(eq=False)
 class BabyAIWorld(SkillWorld):
     """One or two carriers put things next to each other; the other robots patrol and report what they see.
 
@@ -52,21 +50,20 @@ class BabyAIWorld(SkillWorld):
     dt = 0.5
     names = NAMES
 
-    def __init__(
-        self,
-        *,
-        agents: int = 4,
-        difficulty: Difficulty = "normal",
-        disturbance: Disturbance = "normal",
-    ) -> None:
+    agents: int = 4
+    """Robots, 1 to 8. The first two are carriers."""
+    difficulty: Literal["easy", "normal", "hard"] = "normal"
+    """How many jobs each carrier has, and how many rooms may be locked."""
+    disturbance: Literal["none", "normal", "strong"] = "normal"
+    """How often people move things and lock doors, cameras fail, and actions slip."""
+
+    def __post_init__(self) -> None:
+        check_choices(self, f"world {self.id!r}")
+        if not 1 <= self.agents <= MAX_AGENTS:
+            raise ConfigError(f"world {self.id!r}: agents = {self.agents}; choose 1 to {MAX_AGENTS}")
         super().__init__()
-        _check_choice("difficulty", difficulty, get_args(Difficulty))
-        _check_choice("disturbance", disturbance, get_args(Disturbance))
-        if not 1 <= agents <= MAX_AGENTS:
-            raise ConfigError(f"world {self.id!r}: agents = {agents}; choose 1 to {MAX_AGENTS}")
-        self._agents, self._difficulty, self._rates = agents, difficulty, RATES[disturbance]
-        self.skills = skill_set(agents)
-        self.max_steps = round(MAX_STEPS[difficulty] * MORE_TIME.get(agents, 1.0))
+        self.skills = skill_set(self.agents)
+        self.max_steps = round(MAX_STEPS[self.difficulty] * MORE_TIME.get(self.agents, 1.0))
         self._building = need_simulator("brace.worlds.babyai.engine", self.info, self.id).Building()
         self.reset(0)
 
@@ -77,7 +74,7 @@ class BabyAIWorld(SkillWorld):
         building = self._building
         building.reset(seed=seed)
         scene = make_scenario(
-            np.random.default_rng([seed, 0]), building.door_cell, self._agents, self._difficulty
+            np.random.default_rng([seed, 0]), building.door_cell, self.agents, self.difficulty
         )
         for cell, door in scene.floor.doors.items():
             building.hang(door, locked=cell in scene.locked)
@@ -85,14 +82,12 @@ class BabyAIWorld(SkillWorld):
             building.put(name, cell)
         self._scene, self._floor = scene, scene.floor
         self._robots = [Robot(index, cell, heading) for index, (cell, heading) in enumerate(scene.starts)]
-        self._team = Team(scene.floor, building.content, self._misname)
+        self._trouble = Disturbances(
+            seed, RATES[self.disturbance], self.max_steps, scene, building, self._robots
+        )
+        self._team = Team(scene.floor, building.content, self._trouble.sees)
         self._skills = Skills(self._team, self._robots)
         self._driver = Driver(self._team, self._robots)
-        self._trouble = Disturbances(
-            seed, self._rates, self.max_steps, scene.things, len(scene.floor.doors),
-            range(len(scene.jobs), self._agents), self._agents,
-        )  # fmt: skip
-        self._people = People(scene, self._trouble, building, self._robots)
         self._done_jobs = dict.fromkeys(scene.jobs, 0)
         self._now = 0
         self._actions = self._walked = self._slipped = 0
@@ -113,7 +108,7 @@ class BabyAIWorld(SkillWorld):
         news.append(
             Segment("task", "a room report lists all objects of that room; people may move them later")
         )
-        if self._agents > carriers:
+        if self.agents > carriers:
             news.append(Segment("task", "an agent without a line in the plan patrols the rooms and reports"))
         news.append(Segment("goal", f"all jobs done within {self.max_steps} steps"))
         news.append(Segment("safety", "never act on reports of an agent whose camera is faulty"))
@@ -153,9 +148,8 @@ class BabyAIWorld(SkillWorld):
         self._disturb()
         slips = self._trouble.slips()
         if not hold:
-            order = sorted(self._robots, key=self._right_of_way)
-            self._driver.begin_step(order)
-            for robot in order:
+            self._driver.order = sorted(self._robots, key=self._right_of_way)
+            for robot in self._driver.order:
                 self._act(robot, slips[robot.index])
         self._look_around()
         for robot in self._robots:
@@ -168,12 +162,7 @@ class BabyAIWorld(SkillWorld):
 
     def figures(self) -> dict[str, float]:
         """`spl`: success, weighted by the fewest actions over those taken by the carriers."""
-        fewest = 0.0
-        if self.success():
-            fewest = sum(
-                fewest_actions(self._floor, self._scene.objects, self._scene.starts[agent], jobs)
-                for agent, jobs in self._scene.jobs.items()
-            )
+        fewest = self._scene.fewest_actions() if self.success() else 0.0
         return {
             "spl": fewest / max(fewest, self._actions, 1.0),
             "jobs_done": float(sum(self._done_jobs.values())),
@@ -206,7 +195,7 @@ class BabyAIWorld(SkillWorld):
 
     def read(self, prompt: str) -> Plan:
         """The plan of one who reads this text perfectly and knows nothing else."""
-        return read(prompt, self._agents)
+        return read(prompt, self.agents)
 
     # One step of one robot
 
@@ -247,14 +236,15 @@ class BabyAIWorld(SkillWorld):
                 robot.call, robot.since = call, self._now - 1
             if call is None:
                 break
-            outcome = self._skills.aim(robot, call, self._now)
-            if isinstance(outcome, Failed):
-                self._fail(robot, outcome.why)
+            try:
+                outcome = self._skills.aim(robot, call, self._now)
+            except SkillFailedError as error:
+                self._fail(robot, str(error))
                 return None
-            if not isinstance(outcome, Done):
+            if isinstance(outcome, Aim):
                 aim = outcome
                 break
-            self._end(robot, outcome.said)
+            self._end(robot, outcome)
         if aim is None:
             aim = self._skills.patrol(robot, self._now)
         try:
@@ -269,20 +259,15 @@ class BabyAIWorld(SkillWorld):
     def _picked_up(self, robot: Robot) -> None:
         name = robot.holds or ""
         self._team.objects.pop(robot.ahead, None)
-        self._note("action", f"picked up {name} in room {robot.room}", robot.index)
-        if any(call.skill == "pickup" and call.args[0] == name for call in self._others_calls(robot.index)):
+        self._end(robot, f"picked up {name} in room {robot.room}")
+        others = [call for agent, calls in self.rest().steps if agent != robot.index for call in calls]
+        if any(call.skill == "pickup" and call.args[0] == name for call in others):
             self._divergence = 1.0
-        self.finish(robot.index)
-        robot.call = None
-        self._succeeded = True
 
     def _put_down(self, robot: Robot, name: str) -> None:
         # Known at once: another robot may be about to put something down here in this very step.
         self._team.objects[robot.ahead] = name
-        self._note("action", f"put down {name} in room {robot.room}", robot.index)
-        self.finish(robot.index)
-        robot.call = None
-        self._succeeded = True
+        self._end(robot, f"put down {name} in room {robot.room}")
         left = self._jobs_left(robot.index)
         objects = self._building.objects()
         if not left or left[0].thing != name or left[0].beside not in objects:
@@ -303,9 +288,6 @@ class BabyAIWorld(SkillWorld):
         self.give_up(robot.index)
         robot.call = None
         self._failed = True
-
-    def _others_calls(self, agent: int) -> list[SkillCall]:
-        return [call for other, calls in self.rest().steps if other != agent for call in calls]
 
     def _jobs_left(self, agent: int) -> tuple[Job, ...]:
         return self._scene.jobs.get(agent, ())[self._done_jobs.get(agent, 0) :]
@@ -343,9 +325,6 @@ class BabyAIWorld(SkillWorld):
                 if news:
                     self._divergence = 1.0
 
-    def _misname(self, robot: Robot, names: tuple[str, ...]) -> tuple[str, ...]:
-        return self._people.sees(robot.index, self._now, names)
-
     def _disturb(self) -> None:
         for fault in self._trouble.faults:
             if self._now == fault.notice:
@@ -355,9 +334,4 @@ class BabyAIWorld(SkillWorld):
             elif self._now == fault.repair:
                 self._team.faulty.discard(fault.agent)
                 self._note("message", f"agent {fault.agent}'s camera is repaired")
-        self._people.act(self._now, self._done_jobs)
-
-
-def _check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ConfigError(f"world 'babyai-v1': {option} = {value!r}; choose {', '.join(choices)}")
+        self._trouble.act(self._now, self._done_jobs)

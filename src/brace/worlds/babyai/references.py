@@ -1,14 +1,22 @@
-"""The plan of one who reads the prompt and knows nothing else."""
+"""The plans to compare with: of one who sees everything, and of one who knows nothing but the prompt.
+
+They differ in where their facts come from; from facts to a plan both go the same way.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from brace.plan import Plan
-from brace.worlds.babyai.layout import ADJACENT, COLOURS, OBJECTS, ROOMS
-from brace.worlds.babyai.planning import Facts, Lock, write_plan
+from brace.plan import Plan, SkillCall
+from brace.worlds.babyai.layout import ADJACENT, COLOURS, OBJECTS, ROOM_OF, ROOMS, FloorPlan
 from brace.worlds.babyai.scenario import Job
+from brace.worlds.babyai.team import Robot
+
+if TYPE_CHECKING:
+    from brace.worlds.babyai.engine import Building
 
 _LINE = re.compile(r"\[(\w+) \d+(?: a(\d))?\] (.*)")
 _TASK = re.compile(r"agent (\d): put ")
@@ -23,6 +31,116 @@ _DOOR = r"the (\w+) door between room (\d) and room (\d)"
 _NO_WAY = re.compile(rf"no way to room (\d): {_DOOR} is locked")
 _HOLDS = re.compile(r": holds (\w+ \w+)$")
 _OPENED = re.compile(rf"unlocked {_DOOR}|{_DOOR} is open")
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A locked door: its colour and its two rooms."""
+
+    colour: str
+    rooms: tuple[int, int]
+
+    @property
+    def key(self) -> str:
+        """What opens it."""
+        return f"{self.colour} key"
+
+
+Blocking = Callable[[int, int | None], Lock | None]
+"""(agent, room) → the locked door in its way there; for room None (unknown): any door it should try."""
+
+
+@dataclass
+class Facts:
+    """What a planner takes to be so."""
+
+    jobs: Mapping[int, Sequence[Job]]
+    """What each agent has left to do, in order."""
+    place: dict[str, int] = field(default_factory=dict)
+    """The room of each object that lies somewhere known."""
+    holds: dict[int, str] = field(default_factory=dict)
+    room: dict[int, int] = field(default_factory=dict)
+    """The room each agent is in."""
+
+
+def write_plan(facts: Facts, blocking: Blocking) -> Plan:
+    """A line for each agent with jobs left; someone waits when there is nothing to do."""
+    claimed: set[str] = set()
+    lines = {
+        agent: _write_line(agent, jobs, facts, blocking, claimed)
+        for agent, jobs in sorted(facts.jobs.items())
+        if jobs
+    }
+    return Plan(tuple(lines.items()) or ((0, (SkillCall("wait"),)),))
+
+
+def _write_line(
+    agent: int, jobs: Sequence[Job], facts: Facts, blocking: Blocking, claimed: set[str]
+) -> tuple[SkillCall, ...]:
+    """Job after job, up to the first thing whose place is unknown: that is searched for."""
+    line: list[SkillCall] = []
+    place, held = dict(facts.place), facts.holds.get(agent)
+    opened: set[Lock] = set()
+    others = {name for holder, name in facts.holds.items() if holder != agent}
+    for job in jobs:
+        wanted = [job.beside] if held == job.thing else [job.thing, job.beside]
+        for name in wanted:
+            lock = blocking(agent, place.get(name))
+            if lock is None or lock in opened:
+                continue
+            if lock.key in claimed or lock.key in others:
+                return (*line, SkillCall("wait"))
+            claimed.add(lock.key)
+            opened.add(lock)
+            if held != lock.key:
+                if held is not None:
+                    line.append(SkillCall("drop"))
+                    place.pop(held, None)
+                    if agent in facts.room:
+                        place[held] = facts.room[agent]
+                if lock.key not in place:
+                    return (*line, SkillCall("search", (lock.key,)))
+                line.append(_pickup(lock.key, place))
+            line += [SkillCall("unlock", tuple(f"room {room}" for room in lock.rooms)), SkillCall("drop")]
+            held = None
+        if held is not None and held != job.thing:
+            line.append(SkillCall("drop"))
+            held = None
+        if held is None:
+            if job.thing not in place:
+                return (*line, SkillCall("search", (job.thing,)))
+            line.append(_pickup(job.thing, place))
+        if job.beside not in place:
+            return (*line, SkillCall("search", (job.beside,)))
+        line.append(SkillCall("putnext", (job.beside, f"room {place[job.beside]}")))
+        held = None
+    return tuple(line)
+
+
+def _pickup(name: str, place: Mapping[str, int]) -> SkillCall:
+    return SkillCall("pickup", (name, f"room {place[name]}"))
+
+
+def truth_plan(
+    building: Building, floor: FloorPlan, robots: Sequence[Robot], jobs: Mapping[int, Sequence[Job]]
+) -> Plan:
+    """What is best for the jobs left, as the building is now."""
+    locked = building.locked(floor)
+    facts = Facts(
+        jobs,
+        {name: ROOM_OF[cell] for name, cell in building.objects().items()},
+        {robot.index: robot.holds for robot in robots if robot.holds},
+        {robot.index: robot.room for robot in robots},
+    )
+
+    def blocking(agent: int, room: int | None) -> Lock | None:
+        here = robots[agent].room
+        if room is None or room in floor.reach((here,), locked):
+            return None
+        door = floor.first_locked(here, room, locked)
+        return None if door is None else Lock(door.colour, door.rooms)
+
+    return write_plan(facts, blocking)
 
 
 def read(text: str, agents: int) -> Plan:
