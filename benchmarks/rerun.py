@@ -24,6 +24,7 @@ from brace.bench.runner import prepare_run, run_tasks
 from brace.ledger.manifest import MANIFEST, read_manifest
 from brace.ledger.records import Call, Episode, Shard, Step
 from brace.ledger.scan import read_records
+from brace.errors import BraceError
 from brace.loop.config import load_config
 
 MEASURED = {"at", "kind", "phases", "wait_ms", "cold", "note"}
@@ -60,7 +61,10 @@ def again(directory: Path, settings: dict[str, object]) -> tuple[Path, int, list
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "run"
         tasks = [task for task in prepare_run(config, folder, resume=False) if task.episode in ended]
-        run_tasks(tasks)
+        try:
+            run_tasks(tasks)
+        except BraceError as error:
+            return directory, len(before), [str(error)]
         after = records(folder)
     differences = []
     for key in sorted(before.keys() | after.keys()):

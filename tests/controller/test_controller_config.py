@@ -89,7 +89,12 @@ def test_a_trigger_that_escalates_gets_the_escalated_mode_even_among_others() ->
 
 
 def test_without_an_escalated_mode_an_override_stays_in_the_ordinary_one() -> None:
-    assert FixedPolicy({"pruned": PRUNED}).select(Decision(0, ("hazard",), replan=True, override="hazard"), STATE) == PRUNED
+    assert (
+        FixedPolicy({"pruned": PRUNED}).select(
+            Decision(0, ("hazard",), replan=True, override="hazard"), STATE
+        )
+        == PRUNED
+    )
 
 
 def test_mode_names_are_the_user_s() -> None:

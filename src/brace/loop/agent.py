@@ -304,6 +304,7 @@ class Agent:
         self._outcome = self._core.settle(
             flight.call, self._held, "measured", still_ms=flight.call.latency_ms if still else 0.0
         )
+        self._core.tell()
 
     def _cancel(self, flight: Flight, cause: str) -> None:
         flight.cancel(cause)

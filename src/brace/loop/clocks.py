@@ -88,11 +88,12 @@ class ReplayClock(Clock):
             )
 
         def answer(prompt: Prompt, deadline: Deadline) -> Answer:
-            usage = None
-            if recorded.compressor == InModel.name:
-                usage = Usage(
-                    recorded.tokens_read, recorded.tokens_cached, recorded.tokens_after, recorded.kept_mean
-                )
+            # Where only the planner can have shortened anything, what it kept is taken from the recording.
+            in_layers = recorded.compressor == InModel.name or recorded.budget is None
+            usage = Usage(
+                recorded.tokens_read, recorded.tokens_cached,
+                recorded.tokens_after if in_layers else None, recorded.kept_mean,
+            )  # fmt: skip
             status = _ANSWERS.get(recorded.status, "done")
             return Answer(recorded.output, status, error=recorded.error, usage=usage)
 

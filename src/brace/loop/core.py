@@ -71,6 +71,8 @@ class LoopCore(Generic[S]):
         self.wait_ms = 0.0
         self._refused = False
         """Whether the world refused the plan of the last call, which the controller hears as a failure."""
+        self._told: list[Segment] = []
+        """What became of plans and is not in the context yet."""
         self._rules = rules
         self._state = rules.start()
         self._ledger = ledger
@@ -84,8 +86,18 @@ class LoopCore(Generic[S]):
         self.t += 1
         self._phases = PhaseClock()
         start = time.perf_counter()
+        self.tell()
         self.buffer.extend(segments)
         self._phases.add("sense", start, time.perf_counter() - start)
+
+    def tell(self) -> None:
+        """Put what became of the last plans into the context now, not at the beginning of the next step.
+
+        An episode of a world waits until then: the shipped planner learnt from contexts in which a plan is
+        told one step after it was taken.
+        """
+        self.buffer.extend(self._told)
+        self._told.clear()
 
     def decide(self, signals: Signals) -> Decision:
         """Ask the controller, time its three parts, and write the step down."""
@@ -148,7 +160,7 @@ class LoopCore(Generic[S]):
                 call.status, call.error, self._refused = "refused", refusal, True
         elif call.status == "unparsable":
             problem = f"the last answer was no plan: {call.error}"
-            self.buffer.append(Segment("failure", problem, self.t))
+            self._told.append(Segment("failure", problem, self.t))
         if accepted is None and call.status != "cancelled":
             fallback, accepted = self._fall_back(holder, before)
         changed = accepted is not None and is_change(accepted, before, self.path.skills)
@@ -175,7 +187,7 @@ class LoopCore(Generic[S]):
 
     def _hand_over(self, plan: Plan, holder: PlanHolder) -> str | None:
         refusal, told = tell_plan(holder, plan, self.t)
-        self.buffer.extend(told)
+        self._told += told
         return refusal
 
     def _fall_back(self, holder: PlanHolder, before: Plan) -> tuple[Fallback, Plan | None]:

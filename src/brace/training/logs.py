@@ -138,7 +138,9 @@ def read_logs(path: Path) -> Iterator[Log]:
         try:
             for line in file:
                 plain = json.loads(line)
-                said = tuple(Segment(kind, text, step, agent) for kind, text, step, agent in plain["segments"])
+                said = tuple(
+                    Segment(kind, text, step, agent) for kind, text, step, agent in plain["segments"]
+                )
                 yield Log(plain["world"], plain["agents"], plain["head"], said, tuple(plain["asked"]))
         except (EOFError, json.JSONDecodeError):
             return
