@@ -124,6 +124,28 @@ def rate(hits: int, n: int, denominator: str) -> Estimate:
     return Estimate(hits / n, *wilson(hits, n), n, SHARE, denominator)
 
 
+def rate_deviance(hits: int, n: int, other_hits: int, other_n: int) -> float:
+    """How far two counts lie from one common rate: chi-squared with one degree of freedom if it is one."""
+    pooled = (hits + other_hits) / (n + other_n)
+    terms = [
+        2 * count * math.log(count / expected)
+        for of, whole in ((hits, n), (other_hits, other_n))
+        for count, expected in ((of, whole * pooled), (whole - of, whole * (1 - pooled)))
+        if count
+    ]
+    return max(0.0, sum(terms))
+
+
+def chance_of_deviance(deviance: float, degrees: int) -> float:
+    """The chance that chi-squared with so many degrees of freedom is larger: many rates judged at once."""
+    if degrees == 0:
+        return 1.0
+    # Wilson and Hilferty: the cube root of chi-squared is nearly normal.
+    spread = 2 / (9 * degrees)
+    z = ((deviance / degrees) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)
+    return 0.5 * math.erfc(z / math.sqrt(2))
+
+
 def mean(values: ArrayLike, unit: str, denominator: str) -> Estimate:
     """The mean, with a bootstrap interval (none for a single value)."""
     numbers = np.asarray(values, dtype=np.float64)

@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from brace.ledger.differences import differences, over_seeds, same_latency, shared_seeds
+from brace.ledger.differences import FEWEST, differences, over_seeds, same_latency, shared_seeds, verdict
 from brace.ledger.intervals import Estimate
 from brace.ledger.metrics import latency_kinds, summarise
-from brace.ledger.paired import FEWEST, no_difference, verdict
 from brace.ledger.reader import Run
 from brace.report.provenance import configured, distinct, ranges
 from brace.report.rows import Column, Row, Table
@@ -58,21 +57,14 @@ def compare_table(a: Run, b: Run) -> Table:
         unit = next(unit_of(estimate) for estimate in found if estimate is not None)
         compared = latency or not name.startswith(_OF_LATENCY)
         difference = changed.get(name) if compared else None
-        rows.append(Row((named(name), unit, *found, difference, _said(difference))))
+        said = "not compared" if difference is None or difference.value is None else verdict(difference)
+        rows.append(Row((named(name), unit, *found, difference, said)))
     columns = (
         Column("figure"), Column("unit"), Column("A", right=True), Column("B", right=True),
         Column("B − A", right=True), Column("B has"),
     )  # fmt: skip
     title = f"{a.manifest.name} (A) against {b.manifest.name} (B)"
     return Table(title, columns, tuple(rows), _LEGEND, notes)
-
-
-def _said(difference: Estimate | None) -> str:
-    if difference is None or difference.value is None:
-        return "not compared"
-    if difference.n < FEWEST and not no_difference(difference):
-        return "too few seeds to tell"
-    return verdict(difference)
 
 
 def _in_order(figures: list[dict[str, Estimate]]) -> list[str]:

@@ -14,11 +14,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.text import Text
 
 from brace.report.rows import clean
 
 INK = "#7c7f84"
 """Text and axes: between black and white, and on a page replaced by the colour of its text."""
+_BLACK = "#26282c"
 BLUE, ORANGE, GREEN, PURPLE, RED, SKY, OLIVE = (
     "#2e86c9", "#d98e04", "#2f9e77", "#b8659b", "#d4541b", "#73b8e6", "#8f8a2d",
 )  # fmt: skip
@@ -62,6 +64,29 @@ def blank(height: float, width: float = WIDTH) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot(facecolor="none")
 
 
+@mpl.rc_context(STYLE)
+def stacked(heights: Sequence[float], width: float = WIDTH) -> tuple[Figure, list[Axes]]:
+    """An empty figure of axes beneath each other."""
+    figure = Figure(figsize=(width, sum(heights)), layout="constrained", facecolor="none")
+    axes = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for one in axes:
+        one.set_facecolor("none")
+    return figure, list(axes)
+
+
+def print_on_white(figure: Figure) -> None:
+    """For a picture that stands alone: a white ground, and letters that are read on it."""
+    figure.set_facecolor("white")
+    for words in figure.findobj(Text):
+        if words.get_color() == INK:
+            words.set_color(_BLACK)
+    for line in figure.findobj(Line2D):
+        if line.get_color() == INK:
+            line.set_color(_BLACK)
+        if line.get_markeredgecolor() == INK:
+            line.set_markeredgecolor(_BLACK)
+
+
 def grid(axes: Axes, axis: str) -> None:
     """Faint lines to read values by."""
     axes.grid(axis="x" if axis == "x" else "y", color=INK, alpha=0.25, linewidth=0.6)
@@ -70,6 +95,11 @@ def grid(axes: Axes, axis: str) -> None:
 def fit_in_line(names: Iterable[str]) -> bool:
     """Whether names are so short that several go beside each other."""
     return all(len(name) <= _FEW for name in names)
+
+
+def key_rows(names: Sequence[str]) -> int:
+    """How many lines a key of these names takes above its axes."""
+    return -(-len(names) // 3) if fit_in_line(names) else len(names)
 
 
 def series_mark(position: int) -> str:
