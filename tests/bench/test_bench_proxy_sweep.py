@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from brace.bench.proxy_sweep import PAPER, Row, joint_deviance, read_row
+from brace.bench.tables import print_table
 from rich.console import Console
 
 from brace.bench.grid import Sweep, load_sweep
-from brace.bench.proxy_sweep import PAPER, Row, joint_deviance, read_row
 from brace.bench.runner import prepare_run, run_tasks
-from brace.bench.tables import print_table
 from brace.ledger.intervals import Estimate, rate
 
 EPISODES = 12

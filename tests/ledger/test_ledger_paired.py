@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brace.ledger.intervals import Estimate
 from brace.ledger.differences import (
     FEWEST,
     difference_of_quantiles,
@@ -16,6 +15,7 @@ from brace.ledger.differences import (
     paired_difference,
     verdict,
 )
+from brace.ledger.intervals import Estimate
 
 WHOLE = st.integers(-1_000, 1_000).map(float)
 SEEDS = st.integers(0, 40)

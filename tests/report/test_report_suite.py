@@ -17,10 +17,9 @@ from brace.errors import BraceError
 from brace.ledger import Record, Step
 from brace.ledger.intervals import rate
 from brace.report import style, suite_plots
-from brace.report.filters import Filters
 from brace.report.frames import save_frame
 from brace.report.rows import Column, Row, Table
-from brace.report.suite_page import SuiteView, write_suite_page
+from brace.report.suite_page import Filters, SuiteView, write_suite_page
 from brace.report.suite_plots import Mark
 
 
@@ -181,10 +180,10 @@ def test_runs_without_calls_or_steps_say_so(tmp_path: Path) -> None:
 def test_bars_are_the_rates_with_their_intervals() -> None:
     marks = [Mark("maze", "a", 0, 0, rate(1, 4, "calls")), Mark("arm", "a", 0, 1, rate(3, 4, "calls"))]
     _, axes = style.blank(2)
-    assert suite_plots.miss_bars(axes, marks) == []
+    assert suite_plots.bars(axes, marks, "missed, %") == []
     widths = [bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)]
     assert widths == [25.0, 75.0]
-    lo, hi = marks[0].rate.lo, marks[0].rate.hi
+    lo, hi = marks[0].figure.lo, marks[0].figure.hi
     assert lo is not None
     assert hi is not None
     assert list(np.asarray(axes.lines[0].get_xdata())) == [100 * lo, 100 * hi]

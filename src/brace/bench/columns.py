@@ -88,7 +88,7 @@ def cell_of(name: str, shown: Shown) -> Cell:
             return make(name.removeprefix(prefix), shown.run)
     if name in _SPECIAL:
         return _SPECIAL[name][1](shown)
-    if any(known.startswith(f"{name}.") for known in shown.summary):
+    if name not in shown.summary and any(known.startswith(f"{name}.") for known in shown.summary):
         return "several kinds"  # of latency: there is no one percentile to show
     return shown.summary.get(name)
 

@@ -139,7 +139,7 @@ def make_plot(spec: PlotSpec, every: Sequence[tuple[Variant, Shown]]) -> Plot | 
             draw = partial(suite_plots.bars, marks=marks, label=label)
             panels.append(Panel(suite_plots.bars_height(marks), draw))
         else:
-            keyed, labels = number == 0, (spec.x, label)
+            keyed, labels = number == 0, (spec.x if figure == spec.figures[-1] else "", label)
             panels.append(
                 Panel(
                     suite_plots.lines_height(marks, keyed=keyed),
@@ -185,7 +185,8 @@ def _calls(
             traces.append(Trace(name, names.index(name), place, steps, values, fitted))
         keyed = number == 0
         height = suite_plots.traces_height(traces, keyed=keyed)
-        draw = partial(suite_plots.calls, traces=traces, label=_OF_CALLS[figure], keyed=keyed)
+        last = figure == spec.figures[-1]
+        draw = partial(suite_plots.calls, traces=traces, label=_OF_CALLS[figure], keyed=keyed, last=last)
         panels.append(Panel(height, draw))
     return panels, said
 

@@ -41,7 +41,7 @@ STYLE: dict[Any, Any] = {
 }  # fmt: skip
 _JOINTS = re.compile(r"__|/")
 _LONGEST = 44
-_FEW = 20
+_ROOM = {3: 17, 2: 30}  # letters of a name, where so many stand beside each other
 _FRACTION = re.compile(r"(\.\d\d)\d+")
 _FACE = re.compile(r"(?:font: |font-size: )([\d.]+px)(?:; font-family:)? [^;]*;")
 _REFERENCE = re.compile(r"#([\w-]+)")
@@ -92,14 +92,15 @@ def grid(axes: Axes, axis: str) -> None:
     axes.grid(axis="x" if axis == "x" else "y", color=INK, alpha=0.25, linewidth=0.6)
 
 
-def fit_in_line(names: Iterable[str]) -> bool:
-    """Whether names are so short that several go beside each other."""
-    return all(len(name) <= _FEW for name in names)
-
-
 def key_rows(names: Sequence[str]) -> int:
     """How many lines a key of these names takes above its axes."""
-    return -(-len(names) // 3) if fit_in_line(names) else len(names)
+    return -(-len(names) // _beside(names))
+
+
+def _beside(names: Sequence[str]) -> int:
+    """How many names go beside each other."""
+    longest = max(map(len, names), default=0)
+    return min(len(names) or 1, next((n for n, room in _ROOM.items() if longest <= room), 1))
 
 
 def series_mark(position: int) -> str:
@@ -116,7 +117,7 @@ def key(
     """
     legend = axes.legend(
         handles, names, loc="lower left", bbox_to_anchor=(0, 1.0), borderpad=0, handlelength=1.2,
-        ncols=min(3, len(names)) if fit_in_line(names) else 1, columnspacing=1.2, handletextpad=0.5,
+        ncols=_beside(names), columnspacing=1.2, handletextpad=0.5,
     )  # fmt: skip
     for position, handle, words in zip(positions, legend.legend_handles, legend.get_texts(), strict=False):
         words.set_gid(series_mark(position))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,8 @@ from brace.report.rows import clean, parts, printed
 _HEADING = 1.3
 """The room of a heading between bars, in bars."""
 _UNJUDGED = "no run has this figure"
+_PAPER = "the paper"
+_FITTED = "N_0 + t·K·n, fitted"
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ def write_plots(plots: Sequence[Plot], folder: Path) -> list[Path]:
     written = []
     for plot in plots:
         picture, _ = plot.drawn()
+        picture.suptitle("\n".join(textwrap.wrap(plot.title, 72)), fontsize=10.5, color=style.INK)
         style.print_on_white(picture)
         for kind in ("png", "svg"):
             target = folder / f"{plot.name}.{kind}"
@@ -148,7 +152,9 @@ def bars(axes: Axes, marks: Sequence[Mark], label: str, absent: str = _UNJUDGED)
 
 def lines_height(marks: Sequence[Mark], *, keyed: bool = True) -> float:
     """Inches that `lines` needs."""
-    return 2.5 + (style.KEY_ROW * style.key_rows(_names(marks)) if keyed else 0.0)
+    told = any(mark.reported is not None for mark in marks)
+    names = [*dict.fromkeys(mark.name for mark in marks), *([_PAPER] if told else [])]
+    return 2.2 + (style.KEY_ROW * style.key_rows(names) if keyed else 0.0)
 
 
 @mpl.rc_context(style.STYLE)
@@ -179,9 +185,11 @@ def lines(
         points = sorted((places.index(mark.group) + shift, value) for mark, value in found)
         dashes = style.dashes(first.colour)
         handles += axes.plot(*zip(*points, strict=True), color=shade, ls=dashes, lw=1.6, gid=gid)
-        told = sorted((places.index(m.group) + shift, m.reported) for m, _ in found if m.reported is not None)
-        if told:
-            x, y = zip(*told, strict=True)
+        rings = sorted(
+            (places.index(m.group) + shift, m.reported) for m, _ in found if m.reported is not None
+        )
+        if rings:
+            x, y = zip(*rings, strict=True)
             axes.plot(x, y, ":", marker="o", ms=7, mfc="none", mew=1.2, lw=1.0, color=shade, gid=gid)
         for mark, value in found:
             at, figure = places.index(mark.group) + shift, printed(mark.figure)
@@ -190,11 +198,12 @@ def lines(
                 axes.plot([at, at], [figure.lo, figure.hi], color=shade, lw=1.0, gid=run)
             axes.plot([at], [value], "o", ms=5, color=shade, gid=run)
     if keyed:
-        style.key(axes, handles, [clean(name) for name in named])
+        told = [_ring()] if any(mark.reported is not None for mark in marks) else []
+        style.key(axes, [*handles, *told], [*map(clean, named), *([_PAPER] if told else [])])
     axes.set_xticks(range(len(places)), [clean(place) for place in places])
     axes.set_xlim(-0.4, len(places) - 0.6)
     percent = all(mark.figure.unit == SHARE for mark in marks)
-    axes.set_ylim(*((-2, 102) if percent else (0, None)))
+    axes.set_ylim(*((-2, 102) if percent else (-0.02 * axes.get_ylim()[1], None)))
     axes.set_xlabel(labels[0])
     axes.set_ylabel(labels[1])
     style.grid(axes, "y")
@@ -203,11 +212,14 @@ def lines(
 
 def traces_height(traces: Sequence[Trace], *, keyed: bool = True) -> float:
     """Inches that `calls` needs."""
-    return 2.3 + (style.KEY_ROW * style.key_rows([trace.name for trace in traces]) if keyed else 0.0)
+    names = [*(trace.name for trace in traces), _FITTED]
+    return 2.2 + (style.KEY_ROW * style.key_rows(names) if keyed else 0.0)
 
 
 @mpl.rc_context(style.STYLE)
-def calls(axes: Axes, traces: Sequence[Trace], label: str, *, keyed: bool = True) -> list[str]:
+def calls(
+    axes: Axes, traces: Sequence[Trace], label: str, *, keyed: bool = True, last: bool = True
+) -> list[str]:
     """A mark a call at the step that decided it, and the fitted growth as a straight line."""
     handles: list[Line2D] = []
     for trace in traces:
@@ -221,14 +233,19 @@ def calls(axes: Axes, traces: Sequence[Trace], label: str, *, keyed: bool = True
         style.nothing(axes, "no call")
         return ["no call"]
     if keyed:
-        style.key(axes, handles, [clean(t.name) for t in traces], [t.run for t in traces])
-    axes.set_ylim(bottom=0)
+        names = [clean(trace.name) for trace in traces]
+        if any(trace.fitted is not None for trace in traces):
+            handles.append(Line2D([], [], ls="--", lw=1.6, color=style.INK))
+            names.append(_FITTED)
+        style.key(axes, handles, names, [trace.run for trace in traces])
+    axes.set_ylim(bottom=-0.02 * axes.get_ylim()[1])
     axes.set_xlim(left=0)
-    axes.set_xlabel("step t of the episode")
+    if last:
+        axes.set_xlabel("step t of the episode")
     axes.set_ylabel(label)
     style.grid(axes, "y")
     return []
 
 
-def _names(marks: Sequence[Mark]) -> list[str]:
-    return list(dict.fromkeys(mark.name for mark in marks))
+def _ring() -> Line2D:
+    return Line2D([], [], marker="o", ls=":", lw=1.0, ms=7, mfc="none", mew=1.2, color=style.INK)
