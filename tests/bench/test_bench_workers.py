@@ -10,15 +10,13 @@ from pathlib import Path
 
 import pytest
 from bench_kit import ends, install, moody
-from brace.bench.cores import own_cores, remark_on, share_out
-from brace.bench.pool import Lost, run_on
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brace.bench import pool as pool_module
 from brace.bench import runner
-from brace.bench.episodes import EpisodeResult, Task
-from brace.bench.runner import prepare_run, run_tasks
+from brace.bench.episodes import EpisodeResult, Lost, Task
+from brace.bench.runner import prepare_run, run_on, run_tasks
+from brace.bench.workers import own_cores, remark_on, share_out
 from brace.errors import BraceError, ConfigError
 from brace.ledger.manifest import read_manifest
 from brace.ledger.reader import load_run

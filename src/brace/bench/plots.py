@@ -122,7 +122,7 @@ def make_plot(spec: PlotSpec, every: Sequence[tuple[Variant, Shown]]) -> Plot | 
     panels = []
     order = list(dict.fromkeys(v.labels[spec.x] for _, v, _ in chosen if spec.x in v.labels))
     for number, figure in enumerate(spec.figures):
-        label = column_of(figure).header
+        label = column_of(figure).header + (f" ({', '.join(kinds)})" if figure.startswith("latency") else "")
         marks = [
             Mark(
                 group=variant.labels.get(spec.x, ""),
@@ -186,7 +186,9 @@ def _calls(
         keyed = number == 0
         height = suite_plots.traces_height(traces, keyed=keyed)
         last = figure == spec.figures[-1]
-        draw = partial(suite_plots.calls, traces=traces, label=_OF_CALLS[figure], keyed=keyed, last=last)
+        kinds = sorted({kind for _, _, run in runs for kind in run.calls["kind"].unique()})
+        label = _OF_CALLS[figure] + (f" ({', '.join(kinds)})" if figure.endswith("_ms") else "")
+        draw = partial(suite_plots.calls, traces=traces, label=label, keyed=keyed, last=last)
         panels.append(Panel(height, draw))
     return panels, said
 

@@ -138,12 +138,14 @@ def rate_deviance(hits: int, n: int, other_hits: int, other_n: int) -> float:
 
 def chance_of_deviance(deviance: float, degrees: int) -> float:
     """The chance that chi-squared with so many degrees of freedom is larger: many rates judged at once."""
-    if degrees == 0:
-        return 1.0
-    # Wilson and Hilferty: the cube root of chi-squared is nearly normal.
-    spread = 2 / (9 * degrees)
-    z = ((deviance / degrees) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)
-    return 0.5 * math.erfc(z / math.sqrt(2))
+    half = deviance / 2
+    # Known for one degree and for two (for none, by definition); each two more add one term.
+    first = 2 - degrees % 2
+    chance = 1.0 if degrees == 0 else math.erfc(math.sqrt(half)) if first == 1 else math.exp(-half)
+    return chance + sum(
+        math.pow(half, k / 2 - 1) * math.exp(-half) / math.gamma(k / 2)
+        for k in range(first + 2, degrees + 1, 2)
+    )
 
 
 def mean(values: ArrayLike, unit: str, denominator: str) -> Estimate:
