@@ -110,22 +110,10 @@ def _mean_of_phase(name: str, run: Run) -> Cell:
     return mean(times, "ms", _OVER)
 
 
-def _honoured(shown: Shown) -> Cell:
-    return count(shown.run.steps.filter(TRIGGERED & pl.col("replan")).height, "triggers")
-
-
 def _suppressed_per_episode(shown: Shown) -> Cell:
     held = shown.run.steps.filter(SUPPRESSED).group_by("episode").len()
     joined = shown.run.episodes.select("episode").join(held, on="episode", how="left")
     return mean(joined["len"].fill_null(0), "triggers", "episodes")
-
-
-def _tokens_read(shown: Shown) -> Cell:
-    return mean(shown.run.calls.filter(EXECUTED)["tokens_read"], "tokens", _OVER)
-
-
-def _mean_latency(shown: Shown) -> Cell:
-    return mean(shown.run.calls.filter(EXECUTED)["latency_ms"], "ms", _OVER)
 
 
 def _speedup(shown: Shown) -> Cell:
@@ -148,10 +136,19 @@ def _bounds(shown: Shown) -> Cell:
 
 
 _SPECIAL: dict[str, tuple[str, Make]] = {
-    "honoured": ("triggers honoured", _honoured),
+    "honoured": (
+        "triggers honoured",
+        lambda shown: count(shown.run.steps.filter(TRIGGERED & pl.col("replan")).height, "triggers"),
+    ),
     "suppressed_per_episode": ("suppressed / episode", _suppressed_per_episode),
-    "tokens_read": ("tokens read", _tokens_read),
-    "latency_mean": ("mean, ms", _mean_latency),
+    "tokens_read": (
+        "tokens read",
+        lambda shown: mean(shown.run.calls.filter(EXECUTED)["tokens_read"], "tokens", _OVER),
+    ),
+    "latency_mean": (
+        "mean, ms",
+        lambda shown: mean(shown.run.calls.filter(EXECUTED)["latency_ms"], "ms", _OVER),
+    ),
     "speedup": ("speedup, ×", _speedup),
     "bounds": ("bounds", _bounds),
 }

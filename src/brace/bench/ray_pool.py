@@ -150,7 +150,14 @@ class RayPool:
         try:
             answer = self._ray.get(place.asked)
         except self._ray.exceptions.RayError as error:
-            return self._died(place, error)
+            if place.stage == "starting":
+                self._failed_starts += 1
+                if self._failed_starts >= _STARTS:
+                    raise BraceError(
+                        "Ray's workers do not start; is the same brace installed on every node? Ray says: "
+                        f"{' '.join(str(error).split())}"
+                    ) from error
+            return Lost(f"the worker died (Ray: {type(error).__name__})")
         if isinstance(answer, Refused):
             raise BraceError(answer.message)
         place.asked = place.deadline = None
@@ -170,16 +177,6 @@ class RayPool:
             place.stage, place.task = "idle", None
             return result
         return None
-
-    def _died(self, place: _Place, error: Exception) -> Lost:
-        if place.stage == "starting":
-            self._failed_starts += 1
-            if self._failed_starts >= _STARTS:
-                raise BraceError(
-                    "Ray's workers do not start; is the same brace installed on every node? Ray says: "
-                    f"{' '.join(str(error).split())}"
-                ) from error
-        return Lost(f"the worker died (Ray: {type(error).__name__})")
 
     def _arrived(self, place: _Place, host: str, cores: int) -> None:
         """A node may have been declared with more cores than it has."""

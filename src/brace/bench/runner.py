@@ -55,7 +55,13 @@ def prepare_run(config: RunConfig, directory: Path, *, resume: bool) -> list[Tas
                 raise LedgerError(
                     f"{directory} already holds a run; go on with --resume, or choose another --out"
                 )
-            _check_same(config, directory)
+            manifest = read_manifest(directory)
+            try:
+                same = load_config(manifest.config) == config and manifest.seeds == config.seeds
+            except BraceError:  # of another brace, with other keys
+                same = False
+            if not same:
+                raise LedgerError(f"{directory} was made with another configuration; choose another --out")
         elif shards(directory):
             raise LedgerError(
                 f"{directory} holds records but no {MANIFEST}: a part of some run; choose another --out"
@@ -129,16 +135,6 @@ def _workers(tasks: Sequence[Task], jobs: int, timeout_s: float | None) -> Pool:
         if remark is not None and load_config(read_manifest(directory).config).loop.clock == "wall":
             add_remark(directory, remark)
     return Workers(share_out(jobs, cores), timeout_s)
-
-
-def _check_same(config: RunConfig, directory: Path) -> None:
-    manifest = read_manifest(directory)
-    try:
-        same = load_config(manifest.config) == config and manifest.seeds == config.seeds
-    except BraceError:  # of another brace, with other keys
-        same = False
-    if not same:
-        raise LedgerError(f"{directory} was made with another configuration; choose another --out")
 
 
 def run_on(pool: Pool, tasks: Sequence[Task]) -> Generator[tuple[Task, EpisodeResult], None, None]:

@@ -198,7 +198,8 @@ class _Worker:
         except (EOFError, OSError):
             self.process.join()
         if not self.process.is_alive():
-            return Lost(f"the worker died ({_way_of(self.process.exitcode)})")
+            code = self.process.exitcode or 0
+            return Lost(f"the worker died ({f'signal {-code}' if code < 0 else f'exit code {code}'})")
         if self.deadline is not None and time.monotonic() >= self.deadline:
             return too_slow(self._timeout_s, ready=self._ready)
         return None
@@ -257,7 +258,3 @@ def _uninterrupted() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-
-
-def _way_of(exit_code: int | None) -> str:
-    return f"signal {-exit_code}" if exit_code is not None and exit_code < 0 else f"exit code {exit_code}"

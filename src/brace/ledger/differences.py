@@ -189,14 +189,13 @@ class _Pool:
         at = q * np.maximum(upto[:, -1] - 1, 0)
         low = np.floor(at).astype(np.int64)
         high = np.minimum(low + 1, np.maximum(upto[:, -1] - 1, 0))
-        below, above = (self._at(upto, rank) for rank in (low, high))
+        # The value of a rank among the drawn ones is the first whose cumulated count exceeds it.
+        last = len(self.values) - 1
+        below, above = (
+            self.values[np.minimum((upto <= rank[:, None]).sum(axis=1), last)] for rank in (low, high)
+        )
         found = below + (at - low) * (above - below)
         return np.where(upto[:, -1] > 0, found, np.nan)
-
-    def _at(self, upto: Counts, rank: Counts) -> Floats:
-        """The value of this rank among the drawn ones: the first whose cumulated count exceeds it."""
-        places = np.minimum((upto <= rank[:, None]).sum(axis=1), len(self.values) - 1)
-        return np.asarray(self.values[places])
 
 
 def _shared(a: Mapping[int, object], b: Mapping[int, object]) -> list[int]:

@@ -169,12 +169,13 @@ def ratio(parts: ArrayLike, wholes: ArrayLike, denominator: str) -> Estimate:
     """Σ parts / Σ wholes over paired rows, as a share, with a bootstrap interval over the pairs."""
     pairs = np.column_stack((np.asarray(parts, np.float64), np.asarray(wholes, np.float64)))
     pairs = pairs[pairs[:, 1] > 0]  # an empty whole has no parts to share
-    return _estimate(pairs, _ratio_of_sums, bootstrap, SHARE, denominator)
-
-
-def _ratio_of_sums(samples: Floats) -> Floats:
-    sums = samples.sum(axis=1)
-    return np.asarray(sums[:, 0] / sums[:, 1])
+    return _estimate(
+        pairs,
+        lambda samples: np.divide(*np.moveaxis(samples.sum(axis=1), 1, 0)),
+        bootstrap,
+        SHARE,
+        denominator,
+    )
 
 
 def _estimate(

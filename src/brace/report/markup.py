@@ -16,7 +16,7 @@ from brace.ledger.intervals import NONE, Estimate
 from brace.ledger.metrics import caveats
 from brace.ledger.reader import Run
 from brace.report import plots, style, timeline
-from brace.report.rows import Cell, Column, Row, Table, clean, parts, printed, text
+from brace.report.rows import Cell, Column, Table, clean, parts, printed, text
 from brace.report.tables import remarks as remarks_on
 
 Sections = Mapping[str, tuple[str, str]]
@@ -45,7 +45,10 @@ def table(content: Table, *, caption: str = "", classify: Classify = unclassed) 
 
     A row is classed by the words in its cells and by its group, a column by its heading.
     """
-    styles = [_class(column, classify) for column in content.columns]
+    styles = [
+        attribute("right" * column.right, "code" * column.code, classify(column.header))
+        for column in content.columns
+    ]
     head = "".join(
         f'<th scope="col"{style}>{said(column.header)}</th>'
         for style, column in zip(styles, content.columns, strict=True)
@@ -61,7 +64,8 @@ def table(content: Table, *, caption: str = "", classify: Classify = unclassed) 
             first, *rest = zip(row.cells, content.columns, styles, strict=True)
             cells = "".join(f"<td{style}>{_cell(cell, column)}</td>" for cell, column, style in rest)
             named = f'<th scope="row"{first[2]}>{_cell(*first[:2])}</th>'
-            lines.append(f"<tr{attribute(_classes(row, classify))}>{named}{cells}</tr>")
+            classes = classify(row.group, *(cell for cell in row.cells if isinstance(cell, str)))
+            lines.append(f"<tr{attribute(classes)}>{named}{cells}</tr>")
         bodies.append(f"<tbody>{''.join(lines)}</tbody>")
     shown = (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{said(caption or content.title)}">'
@@ -112,15 +116,6 @@ def folded(title: str, *content: str, classes: str = "", unfolded: bool = False)
     """What only some readers want."""
     opening = f"<details{' open' if unfolded else ''}{attribute(classes)}>"
     return f"{opening}<summary>{said(title)}</summary>{''.join(content)}</details>"
-
-
-def _class(column: Column, classify: Classify) -> str:
-    names = [name for name, wanted in (("right", column.right), ("code", column.code)) if wanted]
-    return attribute(*names, classify(column.header))
-
-
-def _classes(row: Row, classify: Classify) -> str:
-    return classify(row.group, *(cell for cell in row.cells if isinstance(cell, str)))
 
 
 def _cell(cell: Cell, column: Column) -> str:

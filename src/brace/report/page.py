@@ -46,16 +46,13 @@ def write_page(runs: Mapping[str, Run], target: Path, *, title: str, command: st
         "worst": ("Worst calls", "".join(_worst(runs))),
         "runs": ("What was run", markup.table(runs_table(runs)) + "".join(markup.configs(runs))),
     }
-    made = f"<p>Made by <code>{markup.said(command)}</code></p>"
-    return markup.write(target, markup.document(title, _lead(runs) + made, sections, POLICY))
-
-
-def _lead(runs: Mapping[str, Run]) -> str:
-    lines = "".join(
+    heads = "".join(
         f"<li><strong>{markup.said(label)}</strong> {markup.said(headline(run))}</li>"
         for label, run in runs.items()
     )
-    return f'<ul class="runs">{lines}</ul>'
+    made = f"<p>Made by <code>{markup.said(command)}</code></p>"
+    lead = f'<ul class="runs">{heads}</ul>{made}'
+    return markup.write(target, markup.document(title, lead, sections, POLICY))
 
 
 def _glance(summaries: Mapping[str, Summary]) -> str:

@@ -17,11 +17,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter
 from numpy.typing import ArrayLike, NDArray
 
+from brace.ledger.audits import own_times
 from brace.ledger.metrics import EXECUTED, MISSED
 from brace.ledger.reader import Run
 from brace.report import style
 from brace.report.rows import number
-from brace.report.tables import own_times
 
 MOST_POINTS = 2_000
 """Of a plot: beyond it, points are thinned, evenly by rank and with both ends kept."""

@@ -173,8 +173,13 @@ def svg(figure: Figure, name: str, description: str, classes: Mapping[str, str] 
     referenced = set(_REFERENCE.findall(ElementTree.tostring(root, encoding="unicode")))
     for element in root.iter():
         _embed(element, referenced, classes or {})
-    for element in root.iter("g"):
-        _share_style(element)
+    for group in root.iter("g"):
+        # A style that all members repeat is said once: half the weight of a scatter plot.
+        styles = {member.get("style") for member in group}
+        if len(group) > 1 and len(styles) == 1 and None not in styles and "style" not in group.attrib:
+            group.set("style", str(styles.pop()))
+            for member in group:
+                del member.attrib["style"]
     for fixed in ("width", "height"):
         root.attrib.pop(fixed, None)  # the page decides; the viewBox keeps the shape
     root.attrib |= {"role": "img", "aria-label": clean(description), "class": name.partition("-")[0]}
@@ -197,12 +202,3 @@ def _embed(element: ElementTree.Element, referenced: set[str], classes: Mapping[
         attributes["style"] = _FACE.sub(r"font-size: \1;", style)
     element.attrib.clear()
     element.attrib.update(attributes)
-
-
-def _share_style(group: ElementTree.Element) -> None:
-    """A style that all members of a group repeat is said once: half the weight of a scatter plot."""
-    styles = {member.get("style") for member in group}
-    if len(group) > 1 and len(styles) == 1 and None not in styles and "style" not in group.attrib:
-        group.set("style", str(styles.pop()))
-        for member in group:
-            del member.attrib["style"]

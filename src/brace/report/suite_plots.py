@@ -198,8 +198,13 @@ def lines(
                 axes.plot([at, at], [figure.lo, figure.hi], color=shade, lw=1.0, gid=run)
             axes.plot([at], [value], "o", ms=5, color=shade, gid=run)
     if keyed:
-        told = [_ring()] if any(mark.reported is not None for mark in marks) else []
-        style.key(axes, [*handles, *told], [*map(clean, named), *([_PAPER] if told else [])])
+        names = [clean(name) for name in named]
+        if any(mark.reported is not None for mark in marks):
+            names.append(_PAPER)
+            handles.append(
+                Line2D([], [], marker="o", ls=":", lw=1.0, ms=7, mfc="none", mew=1.2, color=style.INK)
+            )
+        style.key(axes, handles, names)
     axes.set_xticks(range(len(places)), [clean(place) for place in places])
     axes.set_xlim(-0.4, len(places) - 0.6)
     percent = all(mark.figure.unit == SHARE for mark in marks)
@@ -245,7 +250,3 @@ def calls(
     axes.set_ylabel(label)
     style.grid(axes, "y")
     return []
-
-
-def _ring() -> Line2D:
-    return Line2D([], [], marker="o", ls=":", lw=1.0, ms=7, mfc="none", mew=1.2, color=style.INK)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import polars as pl
 
-from brace.ledger.audits import UNACCOUNTED, LateCall, suppression_audit, worst_calls
+from brace.ledger.audits import UNACCOUNTED, LateCall, own_times, suppression_audit, worst_calls
 from brace.ledger.intervals import SHARE, Estimate, mean
 from brace.ledger.metrics import Summary, latency_table, summarise
 from brace.ledger.reader import Run
@@ -208,10 +208,12 @@ def worst_calls_table(run: Run, n: int = 10) -> Table:
         bar = _bar(call, longest)
         used |= set(bar)
         mixed = (late.kind,) if len(kinds) > 1 else ()
+        share = 100 * late.dominant_ms / (late.latency_ms or 1.0)
+        mostly = f"{late.dominant} {share:.0f} %" if late.latency_ms else ""
         rows.append(
             Row((
                 late.episode, late.index, late.t, *mixed, late.latency_ms, late.slo_ms,
-                "yes" if late.missed else "", late.status, call["fallback"], _mostly(late), bar,
+                "yes" if late.missed else "", late.status, call["fallback"], mostly, bar,
             ))
         )  # fmt: skip
     names = [f"{letter} {name}" for name, letter in _LETTERS.items() if letter in used]
@@ -233,17 +235,6 @@ def logged(run: Run, late: LateCall) -> dict[str, Any]:
     """The record of a late call, as a row of the run's calls."""
     found = run.calls.filter((pl.col("episode") == late.episode) & (pl.col("index") == late.index))
     return found.row(0, named=True)
-
-
-def own_times(phases: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """ms by phase, a whole reduced by its parts: `replan` is what queue, prefill and decode leave of it."""
-    own: dict[str, float] = {}
-    for phase in phases:
-        name, ms = phase["name"], phase["ms"]
-        own[name] = own.get(name, 0.0) + ms
-        if whole := name.rpartition(".")[0]:
-            own[whole] = own.get(whole, 0.0) - ms
-    return {name: max(ms, 0.0) for name, ms in own.items()}
 
 
 def _bar(call: Mapping[str, Any], longest: float) -> str:
@@ -268,9 +259,3 @@ def _bar(call: Mapping[str, Any], longest: float) -> str:
         letters += [" "] * (mark - len(letters))
         letters.insert(mark, "│")
     return "".join(letters)
-
-
-def _mostly(late: LateCall) -> str:
-    if not late.latency_ms:
-        return ""
-    return f"{late.dominant} {100 * late.dominant_ms / late.latency_ms:.0f} %"
