@@ -22,7 +22,7 @@ def bench(
         str, typer.Argument(metavar="SUITE", help="A suite that comes with brace, a YAML file, or `list`.")
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The directory to write to [default: runs/SUITE].")
+        Path | None, typer.Option("--out", "-o", help="The directory to write to \\[default: runs/SUITE].")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Its short form: a few minutes.")] = False,
     smoke: Annotated[bool, typer.Option("--smoke", help="Its shortest form: does it run at all?")] = False,

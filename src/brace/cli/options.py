@@ -68,7 +68,7 @@ class Running:
         int | None,
         typer.Option(
             "--jobs", "-j", min=1,
-            help="Episodes at a time, each on its own cores [default: 1; with --ray, what it holds].",
+            help="Episodes at a time, each on its own cores \\[default: 1; with --ray, what it holds].",
         ),
     ] = None  # fmt: skip
     timeout: Annotated[

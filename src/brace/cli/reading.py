@@ -24,7 +24,7 @@ _SHOWN = 10
 def report(
     directories: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One or more run directories.")],
     html: Annotated[
-        Path | None, typer.Option("--html", help="Where to write the page [default: RUN/report.html].")
+        Path | None, typer.Option("--html", help="Where to write the page \\[default: RUN/report.html].")
     ] = None,
 ) -> None:
     """Print the figures of one or more runs side by side and write a self-contained page.

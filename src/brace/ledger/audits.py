@@ -115,6 +115,8 @@ class LateCall:
     dominant: str
     """The phase, or the part of one, that took the most time by itself."""
     dominant_ms: float
+    record: Mapping[str, Any]
+    """All that was logged of it."""
 
 
 def worst_calls(run: Run, n: int) -> list[LateCall]:
@@ -136,8 +138,9 @@ def _late(call: dict[str, Any]) -> LateCall:
     dominant = max(alone, key=lambda name: alone[name])
     fields = ("episode", "index", "t", "kind", "status", "missed", "latency_ms", "slo_ms")
     return LateCall(
-        **{name: call[name] for name in fields}, phases=phases, dominant=dominant, dominant_ms=alone[dominant]
-    )
+        **{name: call[name] for name in fields}, phases=phases, dominant=dominant,
+        dominant_ms=alone[dominant], record=call,
+    )  # fmt: skip
 
 
 def own_times(phases: Iterable[Mapping[str, Any]]) -> dict[str, float]:

@@ -14,7 +14,7 @@ from brace.ledger.reader import Run
 from brace.report import markup, timeline
 from brace.report.provenance import headline, runs_table
 from brace.report.rows import Table
-from brace.report.tables import logged, phase_table, summary_table, suppressed_table, worst_calls_table
+from brace.report.tables import phase_table, summary_table, suppressed_table, worst_calls_table
 
 WORST = 8
 """Calls shown of each run."""
@@ -117,9 +117,8 @@ def _worst(runs: Mapping[str, Run]) -> Iterator[str]:
         yield f"<h3>{markup.said(heading)}</h3>{markup.table(table, caption=heading)}"
         written = []
         for late in worst_calls(run, WORST):
-            call = logged(run, late)
-            error = f"\nerror: {call['error']}" if call["error"] else ""
-            words = _excerpt(call["output"] or "(nothing)") + _excerpt(error)
+            error = f"\nerror: {late.record['error']}" if late.record["error"] else ""
+            words = _excerpt(late.record["output"] or "(nothing)") + _excerpt(error)
             written.append(
                 f"<h3>Episode {late.episode}, call {late.index}</h3><pre>{markup.said(words)}</pre>"
             )

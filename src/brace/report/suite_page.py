@@ -97,6 +97,9 @@ class _Page:
         if view.plots:
             shown = "".join(map(self._plot, view.plots))
             sections["plots"] = ("In pictures", f'<div class="figures">{shown}</div>')
+        if called and not few:
+            said = f"With more than {MOST_RUNS} runs in a world, single runs are in reports of their own."
+            sections["latency"] = ("Latency and the SLO", markup.remarks([said]))
         if called and few:
             sections |= {
                 "latency": ("Latency and the SLO", self._each_world("cdf")),

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import polars as pl
-
-from brace.ledger.audits import UNACCOUNTED, LateCall, own_times, suppression_audit, worst_calls
+from brace.ledger.audits import UNACCOUNTED, own_times, suppression_audit, worst_calls
 from brace.ledger.intervals import SHARE, Estimate, mean
 from brace.ledger.metrics import Summary, latency_table, summarise
 from brace.ledger.reader import Run
@@ -204,8 +202,7 @@ def worst_calls_table(run: Run, n: int = 10) -> Table:
     kinds = dict.fromkeys(late.kind for late in worst)
     rows, used = [], set()
     for late in worst:
-        call = logged(run, late)
-        bar = _bar(call, longest)
+        bar = _bar(late.record, longest)
         used |= set(bar)
         mixed = (late.kind,) if len(kinds) > 1 else ()
         share = 100 * late.dominant_ms / (late.latency_ms or 1.0)
@@ -213,7 +210,7 @@ def worst_calls_table(run: Run, n: int = 10) -> Table:
         rows.append(
             Row((
                 late.episode, late.index, late.t, *mixed, late.latency_ms, late.slo_ms,
-                "yes" if late.missed else "", late.status, call["fallback"], mostly, bar,
+                "yes" if late.missed else "", late.status, late.record["fallback"], mostly, bar,
             ))
         )  # fmt: skip
     names = [f"{letter} {name}" for name, letter in _LETTERS.items() if letter in used]
@@ -229,12 +226,6 @@ def worst_calls_table(run: Run, n: int = 10) -> Table:
         (f"Bars: time in the call, to one scale; │ is its SLO. {', '.join(names)}.",) if rows else (),
         () if rows else ("no planner call",),
     )  # fmt: skip
-
-
-def logged(run: Run, late: LateCall) -> dict[str, Any]:
-    """The record of a late call, as a row of the run's calls."""
-    found = run.calls.filter((pl.col("episode") == late.episode) & (pl.col("index") == late.index))
-    return found.row(0, named=True)
 
 
 def _bar(call: Mapping[str, Any], longest: float) -> str:
