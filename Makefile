@@ -51,7 +51,7 @@ bench-budgets: $(READY)  ## success against the budget, pruned in the model or c
 	$(BUDGETS) handover-v1 peg-v1 --budgets 1024 512 384 --episodes 24
 
 bench-suites: $(READY)  ## the paper's comparisons with its episode counts (some two hours on 2 cores; can be interrupted)
-	for suite in snapshot harder phases budget-match triggers stability variants growth ratios slo; do \
+	for suite in proxy snapshot harder phases budget-match triggers stability variants growth ratios slo; do \
 		$(BIN)/brace bench $$suite --jobs 2 --resume || exit 1; done
 
 clean:

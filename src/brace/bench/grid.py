@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -49,6 +49,27 @@ class Variant:
         """A folder name made of its labels."""
         text = "__".join(f"{axis}-{label}" for axis, label in self.labels.items()) or "base"
         return re.sub(r"[^A-Za-z0-9_.=-]+", "-", text)
+
+
+def axes_of(variants: Iterable[Variant]) -> tuple[str, ...]:
+    """All axes, in order; not every run needs a place on each."""
+    return tuple(dict.fromkeys(axis for variant in variants for axis in variant.labels))
+
+
+def check_labels(chosen: Mapping[str, Sequence[str]], variants: Sequence[Variant], what: str) -> None:
+    """Refuse axes and labels that no run has."""
+    for axis, labels in chosen.items():
+        there = sorted({variant.labels[axis] for variant in variants if axis in variant.labels})
+        if not there:
+            raise UnknownNameError(f"axis {what}", axis, axes_of(variants))
+        for label in labels:
+            if label not in there:
+                raise UnknownNameError(f"{axis} {what}", label, there)
+
+
+def takes(chosen: Mapping[str, Sequence[str]], variant: Variant) -> bool:
+    """Whether it has one of the chosen labels on each axis; who has no place on an axis is taken."""
+    return all(axis not in variant.labels or variant.labels[axis] in of for axis, of in chosen.items())
 
 
 def read_yaml(source: str | Path) -> dict[str, Any]:

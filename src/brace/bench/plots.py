@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 
 from brace.bench.columns import Shown, cell_of, check_columns, column_of
-from brace.bench.grid import Variant, known_keys
+from brace.bench.grid import Variant, check_labels, known_keys, takes
 from brace.context import fit_growth
 from brace.errors import ConfigError, UnknownNameError
 from brace.ledger.intervals import Estimate
@@ -51,12 +51,6 @@ class PlotSpec:
     only: dict[str, tuple[str, ...]]
     fit: bool
 
-    def takes(self, variant: Variant) -> bool:
-        """Whether this run is drawn."""
-        return all(
-            axis not in variant.labels or variant.labels[axis] in labels for axis, labels in self.only.items()
-        )
-
     def called(self, variant: Variant) -> str:
         """What the line or bar of this run is called: its places on `by`, else on what is not fixed."""
         axes = [axis for axis in self.by if axis in variant.labels]
@@ -74,17 +68,10 @@ def read_plot(data: Mapping[str, Any], variants: Sequence[Variant]) -> PlotSpec:
     name, kind = str(data["name"]), str(data["kind"])
     if kind not in _KINDS:
         raise UnknownNameError("kind of plot", kind, _KINDS)
-    axes = list(dict.fromkeys(axis for variant in variants for axis in variant.labels))
     only = {axis: tuple(map(str, labels)) for axis, labels in data.get("only", {}).items()}
     x, by = str(data.get("x", "")), tuple(data.get("by", ()))
-    for axis in (*only, *by, *([x] if x or kind == "line" else [])):
-        if axis not in axes:
-            raise UnknownNameError(f"axis of plot {name!r}", axis, axes)
-    for axis, labels in only.items():
-        there = {variant.labels[axis] for variant in variants if axis in variant.labels}
-        for label in labels:
-            if label not in there:
-                raise UnknownNameError(f"{axis} of plot {name!r}", label, sorted(there))
+    named = (*by, *([x] if x or kind == "line" else []))
+    check_labels(dict.fromkeys(named, ()) | only, variants, f"of plot {name!r}")
     figures = tuple(data["figures"])
     if kind == "calls":
         for figure in figures:
@@ -95,7 +82,7 @@ def read_plot(data: Mapping[str, Any], variants: Sequence[Variant]) -> PlotSpec:
     spec = PlotSpec(
         name, str(data.get("title", name)), kind, figures, x, by, only, bool(data.get("fit", False))
     )
-    places = [(spec.called(one), one.labels.get(x)) for one in variants if spec.takes(one)]
+    places = [(spec.called(one), one.labels.get(x)) for one in variants if takes(only, one)]
     if len(set(places)) < len(places):
         raise ConfigError(
             f"suite plot {name!r}: two runs share a place; add an axis to `by`, or fix it in `only`"
@@ -105,7 +92,7 @@ def read_plot(data: Mapping[str, Any], variants: Sequence[Variant]) -> PlotSpec:
 
 def make_plot(spec: PlotSpec, every: Sequence[tuple[Variant, Shown]]) -> Plot | None:
     """The plot of these runs, or None where none of them is meant; positions are places in `every`."""
-    chosen = [(place, *one) for place, one in enumerate(every) if spec.takes(one[0])]
+    chosen = [(place, *one) for place, one in enumerate(every) if takes(spec.only, one[0])]
     if not chosen:
         return None
     names = list(dict.fromkeys(spec.called(variant) for _, variant, _ in chosen))

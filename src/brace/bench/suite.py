@@ -19,12 +19,23 @@ smoke: {…}                                 # the same for a test of twenty sec
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from brace.bench.columns import GENERAL, check_columns
-from brace.bench.grid import GRID_KEYS, Variant, expand, find_file, known_keys, read_yaml, shipped_files
+from brace.bench.grid import (
+    GRID_KEYS,
+    Variant,
+    axes_of,
+    check_labels,
+    expand,
+    find_file,
+    known_keys,
+    read_yaml,
+    shipped_files,
+    takes,
+)
 from brace.bench.plots import PlotSpec, read_plot
 from brace.errors import ConfigError, UnknownNameError
 
@@ -68,12 +79,11 @@ class Suite:
     paper_episodes: int | None = None
     """How many episodes a row of the paper has, where rates are compared with it."""
     plots: tuple[PlotSpec, ...] = ()
-    axes: tuple[str, ...] = field(init=False)
-    """All its axes; not every run needs a place on each."""
 
-    def __post_init__(self) -> None:
-        axes = dict.fromkeys(axis for variant in self.variants for axis in variant.labels)
-        object.__setattr__(self, "axes", tuple(axes))
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """All its axes; not every run needs a place on each."""
+        return axes_of(self.variants)
 
     def baseline_of(self, variant: Variant) -> Variant | None:
         """The row this one is compared with; None for a baseline itself, or where there is none."""
@@ -90,9 +100,10 @@ class Suite:
     def reported(self, variant: Variant) -> dict[str, Any]:
         """What the paper reports for this row."""
         found: dict[str, Any] = {}
+        axes = self.axes
         for row in self.paper:
-            if all(variant.labels.get(axis) == str(row[axis]) for axis in self.axes if axis in row):
-                found |= {key: value for key, value in row.items() if key not in self.axes}
+            if all(variant.labels.get(axis) == str(row[axis]) for axis in axes if axis in row):
+                found |= {key: value for key, value in row.items() if key not in axes}
         return found
 
 
@@ -127,9 +138,10 @@ def make_suite(data: Mapping[str, Any], form: Form, overrides: Mapping[str, Any]
     name = str(data.get("name", "suite"))
     grid = dict(data) | {"axes": _with_parts(data.get("axes", {}))}
     everything = tuple(expand(grid, data.get("base", BASE), settings | dict(overrides)))
-    axes = tuple(dict.fromkeys(axis for variant in everything for axis in variant.labels))
-    if not axes:
+    if not (axes := axes_of(everything)):
         raise ConfigError(f"suite {name!r} has no runs to compare: give it axes or a grid")
+    only = {axis: tuple(map(str, labels)) for axis, labels in chosen.get("only", {}).items()}
+    check_labels(only, everything, f"of the {form} form")
     baseline = {axis: str(label) for axis, label in data.get("baseline", {}).items()}
     known_keys(baseline, axes, "suite baseline")
     columns = tuple(data.get("columns", GENERAL))
@@ -143,7 +155,7 @@ def make_suite(data: Mapping[str, Any], form: Form, overrides: Mapping[str, Any]
         name=name,
         title=str(data.get("title", name)),
         about=tuple(data.get("about", ())),
-        variants=_only(everything, chosen.get("only", {})),
+        variants=tuple(variant for variant in everything if takes(only, variant)),
         columns=columns,
         baseline=baseline,
         paper=tuple(data.get("paper", ())),
@@ -167,17 +179,3 @@ def _with_parts(axes: Mapping[str, Any]) -> dict[str, Any]:
                     raise UnknownNameError(axis, str(label), parts[axis])
             found[axis] = {label: parts[axis][label] for label in points}
     return found
-
-
-def _only(variants: tuple[Variant, ...], chosen: Mapping[str, list[str]]) -> tuple[Variant, ...]:
-    """The variants with one of the chosen labels on each axis; who has no place on an axis stays."""
-    for axis, labels in chosen.items():
-        there = {variant.labels[axis] for variant in variants if axis in variant.labels}
-        for label in labels:
-            if label not in there:
-                raise UnknownNameError(f"{axis} to choose", str(label), sorted(there))
-    return tuple(
-        variant
-        for variant in variants
-        if all(axis not in variant.labels or variant.labels[axis] in of for axis, of in chosen.items())
-    )
