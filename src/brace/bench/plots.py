@@ -70,8 +70,8 @@ def read_plot(data: Mapping[str, Any], variants: Sequence[Variant]) -> PlotSpec:
         raise UnknownNameError("kind of plot", kind, _KINDS)
     only = {axis: tuple(map(str, labels)) for axis, labels in data.get("only", {}).items()}
     x, by = str(data.get("x", "")), tuple(data.get("by", ()))
-    named = (*by, *([x] if x or kind == "line" else []))
-    check_labels(dict.fromkeys(named, ()) | only, variants, f"of plot {name!r}")
+    named: dict[str, tuple[str, ...]] = dict.fromkeys((*by, x) if x or kind == "line" else by, ())
+    check_labels(named | only, variants, f"of plot {name!r}")
     figures = tuple(data["figures"])
     if kind == "calls":
         for figure in figures:
