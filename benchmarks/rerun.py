@@ -21,10 +21,10 @@ import msgspec
 
 from brace.bench.grid import parse_setting, with_overrides
 from brace.bench.runner import prepare_run, run_tasks
+from brace.errors import BraceError
 from brace.ledger.manifest import MANIFEST, read_manifest
 from brace.ledger.records import Call, Episode, Shard, Step
 from brace.ledger.scan import read_records
-from brace.errors import BraceError
 from brace.loop.config import load_config
 
 MEASURED = {"at", "kind", "phases", "wait_ms", "cold", "note"}

@@ -19,8 +19,8 @@ from brace.training.erecap.examples import Example
 from brace.training.erecap.line_cuts import Worth, by_chance, cut_lines, judged_by, newest_first
 from brace.training.erecap.quality import Exam
 from brace.training.lessons import FOOT, make_lesson
-from brace.training.readers import reader_of
 from brace.training.logs import record_log
+from brace.training.readers import reader_of
 
 BUDGET, TEXTS = 448, 4
 

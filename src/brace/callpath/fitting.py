@@ -46,8 +46,8 @@ class Fit(Stage):
             self._cut(call, call.budget, everything)
 
     def _cut(self, call: OpenCall, budget: int, everything: list[Line]) -> None:
-        """Lines may count a little more together than one by one, so every candidate is counted as a whole, and
-        the room shrinks until it fits."""
+        """Lines may count a little more together than one by one, so every candidate is counted as a whole,
+        and the room shrinks until it fits."""
         floors = [line for line in everything if line.floor]
         if not call.show(floors):
             if not self._allow_floor_overrun:

@@ -13,6 +13,7 @@ from brace.controller.signals import (
     OVERRIDES,
     RECENT_LATENCIES,
     Budget,
+    Cancel,
     ControllerState,
     Decision,
     GateReason,
@@ -96,16 +97,15 @@ class Controller(Rules[ControllerState]):
             return Decision(t)
         closed = self._closed_by(state)
         cause = self._override(state, triggers, signals)
+        cancel: Cancel | None = None
         if signals.in_flight:
-            if cause == "hazard":
-                return Decision(t, triggers, True, override=cause if closed else None, cancel="hazard")
-            if "goal" in triggers and closed is None:
-                return Decision(t, triggers, True, cancel="goal")
-            return Decision(t, triggers, gate="in_flight")
+            cancel = "hazard" if cause == "hazard" else "goal" if "goal" in triggers and not closed else None
+            if cancel is None:
+                return Decision(t, triggers, gate="in_flight")
         if closed is None:
-            return Decision(t, triggers, True)
+            return Decision(t, triggers, True, cancel=cancel)
         if cause is not None:
-            return Decision(t, triggers, True, override=cause)
+            return Decision(t, triggers, True, override=cause, cancel=cancel)
         return Decision(t, triggers, gate=closed)
 
     def spend(self, state: ControllerState, decision: Decision) -> Budget:
@@ -170,7 +170,7 @@ class Controller(Rules[ControllerState]):
         return next((cause for cause in OVERRIDES if cause in self.config.overrides and causes[cause]), None)
 
     def _due(self, state: ControllerState, signals: Signals) -> tuple[str, ...]:
-        """What was held back and would be honoured now: a call in flight gives way to a changed goal alone."""
+        """What was held back and would be honoured now. A call in flight gives way to a changed goal alone."""
         if not state.held_back or self._closed_by(state) is not None:
             return ()
         if signals.in_flight:

@@ -9,6 +9,7 @@ from typing import Literal
 
 GateReason = Literal["cooldown", "commit", "in_flight"]
 Override = Literal["hazard", "deadlock", "failures"]
+Cancel = Override | Literal["goal"]
 Severity = Literal["warning", "critical"]
 
 OVERRIDES: tuple[Override, ...] = ("hazard", "deadlock", "failures")
@@ -79,7 +80,7 @@ class Decision:
     """Why a trigger was not honoured."""
     override: Override | None = None
     """What bypassed the gate (only when the gate alone would have refused)."""
-    cancel: Override | Literal["goal"] | None = None
+    cancel: Cancel | None = None
     """Why the call in flight is to be cancelled."""
     budget: Budget | None = None
     """Set when `replan`."""

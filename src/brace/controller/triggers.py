@@ -23,8 +23,8 @@ class Trigger:
     fires: Callable[[ControllerConfig, ControllerState, Signals], bool]
     """Asked at every step, after the signals were taken into the state."""
     event: bool = False
-    """Its reason is said in one step only. If it is not honoured then, it is raised again in the first step in
-    which it would be. The others last as long as their reason does, or come again."""
+    """Its reason is said in one step only. If it is not honoured then, it is raised again in the first step
+    in which it would be. The others last as long as their reason does, or come again."""
     doc: str = ""
     """For lists."""
 

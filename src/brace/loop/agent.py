@@ -165,18 +165,18 @@ class Agent:
         tokenizer: Tokenizer | None = None,
         ledger: str | Path | None = None,
     ) -> Agent:
-        """An agent with everything that `brace run` takes: modes, budget policy, retriever, triggers, fallbacks.
+        """An agent with all that `brace run` takes: modes, budget policy, retriever, triggers, fallbacks.
 
-        `config` is a YAML file or what would be in it; its `world` plays no part. Without a `planner` it is the
-        one that the configuration names. The rest is as for `Agent`.
+        `config` is a YAML file or what would be in it; its `world` plays no part. Without a `planner` it is
+        the one that the configuration names. The rest is as for `Agent`.
         """
         if isinstance(config, str | Path):
             config = read_yaml(config)
         loaded = config if isinstance(config, RunConfig) else load_config(config)
         if loaded.loop.clock != "wall" or loaded.loop.start_with_default:
             raise ConfigError(
-                "Agent: loop.clock must be 'wall' and loop.start_with_default off; a loop of your own runs in "
-                "real time and has no default plan"
+                "Agent: loop.clock must be 'wall' and loop.start_with_default off; a loop of your own runs "
+                "in real time and has no default plan"
             )
         made = planners.create(loaded.planner.name, loaded.planner.options) if planner is None else planner
         pool = _pool(made, tokenizer)

@@ -148,8 +148,8 @@ class LoopCore(Generic[S]):
     def settle(
         self, call: OpenCall, holder: PlanHolder, kind: LatencyKind, *, still_ms: float
     ) -> CallOutcome:
-        """Let the plan act, or fall back; tell the planner of it, write the call down, and tell the controller
-        how it ended. `still_ms`: how long agents stood still for it."""
+        """Let the plan act, or fall back; tell the planner of it, write the call down, and tell the
+        controller how it ended. `still_ms`: how long agents stood still for it."""
         started = time.perf_counter()
         accepted, fallback, before = None, None, holder.rest()
         if call.status in ("ok", "partial"):

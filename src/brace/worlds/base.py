@@ -102,7 +102,7 @@ class World(PlanHolder):
         """Numbers of this episode for the tables: collisions, path length, …"""
         return {}
 
-    def decided(self, decision: Decision) -> None:  # noqa: B027 - most worlds do not care
+    def decided(self, decision: Decision) -> None:
         """Told what was decided in this step, before it steps: for worlds that show it, or feel it."""
 
     def default_plan(self) -> Plan:
@@ -113,7 +113,7 @@ class World(PlanHolder):
         """A picture of the world now, height × width × RGB; None if it cannot be drawn."""
         return None
 
-    def close(self) -> None:  # noqa: B027 - most worlds hold nothing
+    def close(self) -> None:
         """Give back what the simulator holds."""
 
 

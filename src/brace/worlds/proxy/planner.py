@@ -16,7 +16,7 @@ from brace.planners.base import Limits, Planner, Prompt, Vocabulary
 from brace.worlds.proxy.world import ProxyWorld
 
 FULL = PromptTemplate("You plan for a robot. Write the full plan, nothing else.\n{skills}{context}Plan:\n")
-"""The template of calls that also clear the conflict. As long as the usual one, so that budgets mean the same."""
+"""The template of calls that also clear the conflict. As long as the usual one: budgets mean the same."""
 _ASKED_IN_FULL = "Write the full plan"
 _ACTION = re.compile(r"\[action (\d+)\] gap (-?\d+) since (-?\d+)")
 _BY_CUT = {"recency": 0.92, "structured": 0.90, "random": 0.85}
@@ -26,7 +26,7 @@ _NO_PROGRESS = 200
 
 @dataclass(eq=False)
 class ProxyPlanner(Planner):
-    """Instant and deterministic. Asked for the full plan (template `proxy-full`), it also clears the conflict."""
+    """Instant and deterministic. Asked for the full plan (template `proxy-full`) it also clears the conflict."""
 
     name = "proxy-symbolic"
     cut_by: Literal["recency", "structured", "random"] | None = None
