@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from brace.context import WordTokenizer
 from brace.planners.base import Limits, Planner, Prompt
@@ -19,15 +20,32 @@ _NO_PROGRESS = 200
 """In ten thousandths: less than this since the last plan, and the new plan is another one."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyPrompt(Prompt):
+    """A prompt, and how it was made: what the quality of the proxy's plans depends on."""
+
+    tokens_in: int
+    """What it would have been uncut."""
+    mode: str
+    compressor: str
+
+
 @planners.register("proxy-symbolic")
 class ProxyPlanner(Planner):
-    """Instant and deterministic. A `full` call also clears the conflict."""
+    """Instant and deterministic. A `full` call also clears the conflict.
+
+    A prompt that does not say how it was made counts as a whole one in `full`.
+    """
 
     name = "proxy-symbolic"
     tokenizer = WordTokenizer()
 
     def stream(self, prompt: Prompt, limits: Limits) -> Iterator[str]:
         """The whole plan in one piece."""
+        if not isinstance(prompt, ProxyPrompt):
+            prompt = ProxyPrompt(
+                prompt.text, prompt.tokens, tokens_in=prompt.tokens, mode="full", compressor="none"
+            )
         found = _ACTION.findall(prompt.text)
         step, gap, since = (int(number) for number in found[-1]) if found else (0, 0, 0)
         share = prompt.tokens / max(1, prompt.tokens_in)
