@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from brace.callpath import Deadline
 from brace.plan import Plan, parse
-from brace.planners import Planner, Prompt, ProxyPlanner
+from brace.planners import Planner, ProxyPlanner
+from brace.planners.proxy import ProxyPrompt
 from brace.registry import compressors, planners
 from brace.worlds.proxy import SKILLS, ProxyV2, background
 
@@ -25,7 +26,7 @@ def written(
     mode: str = "pruned",
     compressor: str = "recency",
 ) -> str:
-    prompt = Prompt(text, tokens, tokens_in, mode, compressor)
+    prompt = ProxyPrompt(text, tokens, tokens_in=tokens_in, mode=mode, compressor=compressor)
     return "".join(ProxyPlanner().stream(prompt, Deadline(None)))
 
 
