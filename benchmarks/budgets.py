@@ -19,8 +19,8 @@ from rich.console import Console
 
 from brace.bench.runner import prepare_run
 from brace.cli.live import run_with_progress
+from brace.ledger.differences import paired_difference
 from brace.ledger.intervals import SHARE, wilson
-from brace.ledger.paired import paired_difference
 from brace.ledger.reader import load_run
 from brace.loop.config import RunConfig, load_config
 

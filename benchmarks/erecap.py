@@ -112,7 +112,7 @@ class Subject:
             context = self.engine.prefill(torch.tensor([ids]), keep=Keep(ratio=ratio)).context
             first = self.clock() - began
             write(self.engine, context, Writing(max_new_tokens=self.new))
-            return Call(first, self.clock() - began, context.cache.nbytes())
+            return Call(first, self.clock() - began, context.nbytes())
 
         return call
 
@@ -128,7 +128,7 @@ class Subject:
             assert (reading.how, reading.tokens_cached) == ("extended", tokens)
             write(self.engine, session.context, Writing(max_new_tokens=self.new))
             whole = self.clock() - began
-            kv_bytes = session.context.cache.nbytes()
+            kv_bytes = session.context.nbytes()
             session.read(ids[:tokens])  # back to where it was
             return Call(first, whole, kv_bytes)
 

@@ -103,7 +103,7 @@ def engine_row(
     done, asked = made.schedules[0], keep.schedule(ids.shape[1], engine.backbone.n_layers)
     read, written = statistics.median(reading), statistics.median(writing)
     return {
-        "cold_ms": cold, "how": made.how, "last_layer": done.last,
+        "cold_ms": cold, "how": made.path_note, "last_layer": done.last,
         "prefill_ms": read, "prefill_worst_ms": max(reading), "prefill_floor_ms": floors.prefill(asked),
         "prefill_x_floor": read / floors.prefill(asked),
         "decode_ms": written, "decode_floor_ms": floors.decode(done),
@@ -123,7 +123,7 @@ def memory_rows(model: Any, _: Floors, given: argparse.Namespace) -> Iterator[Ro
             wait()
             yield {
                 "what": "memory", "tokens": tokens, "ratio": ratio, "peak_gib": peak_gib(before),
-                "cached_gib": context.cache.nbytes() / 2**30,
+                "cached_gib": context.nbytes() / 2**30,
             }  # fmt: skip
             del engine, context
 

@@ -1,6 +1,6 @@
 """Markdown tables of what `benchmarks/gpu.py --out FILE` wrote.
 
-python benchmarks/gpu_table.py benchmarks/results/gpu_h200.jsonl
+python benchmarks/gpu_table.py results/gpu/gpu_h200.jsonl
 """
 
 from __future__ import annotations

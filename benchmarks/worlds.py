@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import dataclasses
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,9 +19,8 @@ import polars as pl
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from brace.bench.grid import Sweep, load_sweep
-from brace.bench.runner import prepare_run
-from brace.cli.live import run_with_progress
+from brace.bench.suite import Suite, load_suite
+from brace.cli.options import Running, run_all
 from brace.context import ContextBuffer, WordTokenizer
 from brace.ledger.intervals import wilson
 from brace.ledger.reader import load_run
@@ -31,19 +31,14 @@ TEAMS = (1, 4, 8)
 
 
 MARKS = ("0", "0.5", "1", "2", "4", "8")
-"""Seconds of latency, as the sweep labels them."""
+"""Seconds of latency, as the suite labels them."""
 
 
-def run_sweep(sweep: Sweep, folder: Path, jobs: int) -> Iterator[tuple[dict[str, str], pl.DataFrame]]:
+def run_suite(suite: Suite, folder: Path, jobs: int) -> Iterator[tuple[dict[str, str], pl.DataFrame]]:
     """The episodes of every variant."""
-    tasks = [
-        task
-        for variant in sweep.variants
-        for task in prepare_run(variant.config, folder / variant.slug, resume=True)
-    ]
-    labels = {folder / variant.slug: variant.label for variant in sweep.variants}
-    run_with_progress(tasks, labels, jobs=jobs, console=Console(stderr=True))
-    for variant in sweep.variants:
+    runs = {folder / variant.slug: (variant.label, variant.config) for variant in suite.variants}
+    run_all(runs, Running(jobs=jobs, resume=True), Console(stderr=True))
+    for variant in suite.variants:
         yield variant.labels, load_run(folder / variant.slug).episodes
 
 
@@ -152,18 +147,20 @@ def main() -> None:
     parser.add_argument("--disturbances", nargs="+", default=["none", "normal", "strong"])
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--runs", type=Path, default=Path("runs/worlds"))
-    parser.add_argument("--out", type=Path, default=Path("docs"))
+    parser.add_argument("--out", type=Path, default=Path("results/worlds"), help="where the tables go")
+    parser.add_argument("--images", type=Path, default=Path("docs/img"))
     given = parser.parse_args()
     references, latencies, sizes = [], [], []
     for name in given.worlds:
-        sweep = load_sweep("references", {"world.name": name, "episodes": given.episodes})
-        sweep.variants[:] = [v for v in sweep.variants if v.labels["disturbance"] in given.disturbances]
-        for labels, episodes in run_sweep(sweep, given.runs / name / "references", given.jobs):
+        suite = load_suite("references", "full", {"world.name": name, "episodes": given.episodes})
+        chosen = tuple(v for v in suite.variants if v.labels["disturbance"] in given.disturbances)
+        suite = dataclasses.replace(suite, variants=chosen)
+        for labels, episodes in run_suite(suite, given.runs / name / "references", given.jobs):
             references.append({"world": name, **labels, **success_row(episodes)})
             print(references[-1])
         slow = given.latency_episodes or given.episodes
-        sweep = load_sweep("latency", {"world.name": name, "episodes": slow})
-        for labels, episodes in run_sweep(sweep, given.runs / name / "latency", given.jobs):
+        suite = load_suite("latency", "full", {"world.name": name, "episodes": slow})
+        for labels, episodes in run_suite(suite, given.runs / name / "latency", given.jobs):
             latencies.append({"world": name, **labels, **success_row(episodes)})
             print(latencies[-1])
         teams = TEAMS if "agents" in worlds.get(name).__init__.__annotations__ else (None,)  # type: ignore[misc]
@@ -174,14 +171,13 @@ def main() -> None:
             print(
                 f"{name}, agents {team}: words by step {marks}, at the end {grown[-1]}; {speed:.0f} steps/s"
             )
-    (given.out / "img").mkdir(parents=True, exist_ok=True)
-    results = given.out / "results"
-    write_csv(results / "worlds_references.csv", references)
-    write_csv(results / "worlds_latency.csv", latencies)
+    given.images.mkdir(parents=True, exist_ok=True)
+    write_csv(given.out / "references.csv", references)
+    write_csv(given.out / "latency.csv", latencies)
     rows = [{**row, "sizes": " ".join(map(str, row["sizes"][::20]))} for row in sizes]
-    write_csv(results / "worlds_growth.csv", rows)
-    plot_latency(latencies, given.out / "img" / "worlds_latency.png")
-    plot_growth(sizes, given.out / "img" / "worlds_growth.png")
+    write_csv(given.out / "growth.csv", rows)
+    plot_latency(latencies, given.images / "worlds_latency.png")
+    plot_growth(sizes, given.images / "worlds_growth.png")
 
 
 if __name__ == "__main__":

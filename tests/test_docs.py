@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from brace import Agent
+from brace.bench.suite import make_suite
 from brace.context import ContextBuffer, Segment, WordTokenizer
 from brace.controller import Budget, Controller, ControllerConfig, Signals, decide
 from brace.loop.config import load_config
@@ -17,7 +18,11 @@ from brace.worlds.conformance import check_world
 from tiny_model import tiny
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    path
+    for path in sorted(ROOT.rglob("*.md"))
+    if not any(part.startswith(".") or part == "runs" for part in path.relative_to(ROOT).parts)
+]
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -79,8 +84,38 @@ def test_the_documented_planners_can_be_configured() -> None:
         planners.get(config.planner.name)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_to_files_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
-        if not target.startswith("http"):
-            assert (page.parent / target).exists(), target
+def anchors(page: Path) -> set[str]:
+    """Of its headings, as GitHub makes them."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    found = re.findall(r"^#+ +(.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if not re.match(r"https?:|mailto:", target):
+            path, _, anchor = target.partition("#")
+            there = page.parent / path if path else page
+            assert there.exists(), target
+            assert not anchor or anchor in anchors(there), target
+
+
+def test_every_result_is_found_from_the_overview() -> None:
+    """Each folder of results has a page that names its files, and the index names the folder."""
+    results = ROOT / "results"
+    index = (results / "README.md").read_text(encoding="utf-8")
+    for folder in (entry for entry in results.iterdir() if entry.is_dir()):
+        page = (folder / "README.md").read_text(encoding="utf-8")
+        assert f"({folder.name}/README.md)" in index
+        for file in folder.iterdir():
+            assert file.name == "README.md" or f"({file.name})" in page, file
+    verdicts = (ROOT / "RESULTS.md").read_text(encoding="utf-8")
+    assert len(verdicts.splitlines()) <= 150
+
+
+def test_the_documented_suite_and_its_plots_load() -> None:
+    (block,) = blocks("docs/suites.md", "yaml")
+    suite = make_suite(yaml.safe_load(block), "quick", {})
+    assert [plot.kind for plot in suite.plots] == ["line"]
+    assert len(suite.variants) == 2

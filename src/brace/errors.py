@@ -14,7 +14,7 @@ class ConfigError(BraceError):
     """A configuration that cannot work: a bad value, an unknown key, a budget below the template."""
 
 
-class UnknownNameError(BraceError):
+class UnknownNameError(ConfigError):
     """A name no registry knows."""
 
     def __init__(self, family: str, name: str, known: Iterable[str]) -> None:

@@ -14,10 +14,11 @@ import dataclasses
 import inspect
 import sys
 import textwrap
+import types
+import typing
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass
-from functools import cache
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from dataclasses import MISSING, InitVar, dataclass
+from typing import Any, Literal, TypeVar
 
 from brace.errors import ConfigError, suggestion
 
@@ -53,62 +54,98 @@ def make(kind: type[T], given: Mapping[str, Any], what: str) -> T:
     for name in given:
         if name not in fields:
             raise ConfigError(f"{what} has no option {name!r}{suggestion(str(name), fields)}")
-    for name, field in fields.items():
-        if name not in given and field.default is MISSING and field.default_factory is MISSING:
-            raise ConfigError(f"{what} needs the option {name!r} ({_text_of(field)})")
-    return kind(**{name: _converted(kind, fields[name], value, what) for name, value in given.items()})
+    missing = [
+        f"{name!r} ({_text_of(field)})"
+        for name, field in fields.items()
+        if name not in given and field.default is MISSING and field.default_factory is MISSING
+    ]
+    if missing:
+        raise ConfigError(f"{what} needs the option{'s' * (len(missing) > 1)} {' and '.join(missing)}")
+    return kind(
+        **{
+            name: checked(value, _type_of(kind, fields[name]), f"{what}, option {name!r}")
+            for name, value in given.items()
+        }
+    )
 
 
-def check_choices(thing: Any, what: str) -> None:
-    """Refuse what none of a field's choices is. For `__post_init__`: not everything is made by name."""
-    for field in _fields(type(thing)):
-        _check_choice(_type_of(type(thing), field), field.name, getattr(thing, field.name), what)
+def checked(value: Any, wanted: Any, what: str) -> Any:
+    """`value` as the type `wanted`, or an error that begins with `what`."""
+    import msgspec  # noqa: PLC0415 - the controller, which has a registry of its own, does without
+
+    choices = typing.get_args(wanted) if typing.get_origin(wanted) is Literal else ()
+    if choices and value not in choices:
+        raise ConfigError(f"{what} = {value!r}{suggestion(str(value), map(str, choices))}")
+    if any(_is_a(value, one) for one in _alternatives(wanted)):
+        return value
+    try:
+        return msgspec.convert(value, wanted, from_attributes=True)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{what} = {value!r}: {error}") from error
+    except TypeError:
+        return _instance(value, wanted, what)
 
 
-def _check_choice(wanted: Any, name: str, value: Any, what: str) -> None:
-    if get_origin(wanted) is Literal and value not in get_args(wanted):
-        raise ConfigError(f"{what}: {name} = {value!r}; choose {', '.join(map(str, get_args(wanted)))}")
+def _instance(value: Any, wanted: Any, what: str) -> Any:
+    """For types that plain data cannot be turned into, such as a loaded model."""
+    kinds = [typing.get_origin(one) or one for one in _alternatives(wanted)]
+    if all(_is_class(kind) for kind in kinds) and not any(_is_a(value, kind) for kind in kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise ConfigError(f"{what} = {value!r}: expected {names}, got {type(value).__name__}")
+    return value
+
+
+def check_choices(made: object, what: str) -> None:
+    """Refuse a value that its field's `Literal` does not name.
+
+    `make` has done so already; this is for `__post_init__`, where a class may be built by hand.
+    """
+    for field in _fields(type(made)):
+        wanted = _type_of(type(made), field)
+        if typing.get_origin(wanted) is Literal:
+            checked(getattr(made, field.name), wanted, f"{what}, option {field.name!r}")
 
 
 def _fields(kind: type[Any]) -> list[dataclasses.Field[Any]]:
     if not dataclasses.is_dataclass(kind):
         return []
-    return [field for field in dataclasses.fields(kind) if field.init]
+    # Not `dataclasses.fields`: that leaves out an `InitVar`, which is an option too.
+    every = kind.__dataclass_fields__
+    return [every[name] for name in inspect.signature(kind).parameters if name in every]
 
 
-def _converted(kind: type[Any], field: dataclasses.Field[Any], value: Any, what: str) -> Any:
-    import msgspec  # noqa: PLC0415 - the controller, which has a registry of its own, does without
+def _alternatives(wanted: Any) -> tuple[Any, ...]:
+    return typing.get_args(wanted) if isinstance(wanted, types.UnionType) else (wanted,)
 
-    wanted = _type_of(kind, field)
-    # Before the conversion, whose own message does not name the choices.
-    _check_choice(wanted, field.name, value, what)
-    if isinstance(wanted, type) and isinstance(value, wanted) and not isinstance(value, bool):
-        return value
-    try:
-        return msgspec.convert(value, wanted)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"{what}, option {field.name!r} = {value!r}: {error}") from error
-    except TypeError:
-        # Not a type that plain data can be turned into, such as a loaded model: taken as it is.
-        return value
+
+def _is_class(kind: Any) -> bool:
+    """A class whose instances can be told. Those of a protocol cannot."""
+    return isinstance(kind, type) and kind is not Any and not getattr(kind, "_is_protocol", False)
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    # A truth value is no number, although Python counts with it.
+    return _is_class(kind) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
 def _type_of(kind: type[Any], field: dataclasses.Field[Any]) -> Any:
     """The annotation itself, evaluated where it was written.
 
-    Not `get_type_hints`: that would evaluate the other fields too, whose names may be there for checking only.
+    Not `get_type_hints`: that would evaluate the other fields too, and some names exist only for checkers.
     """
-    if not isinstance(field.type, str):
-        return field.type
-    home = next(base for base in kind.__mro__ if field.name in vars(base).get("__annotations__", {}))
-    try:
-        return eval(field.type, dict(vars(sys.modules[home.__module__])))  # noqa: S307 - our own source
-    except NameError:
-        return Any
+    wanted: Any = field.type
+    if isinstance(wanted, str):
+        home = next(base for base in kind.__mro__ if field.name in vars(base).get("__annotations__", {}))
+        try:
+            wanted = eval(wanted, dict(vars(sys.modules[home.__module__])))  # noqa: S307 - our own source
+        except NameError:
+            return Any
+    return wanted.type if isinstance(wanted, InitVar) else wanted
 
 
 def _text_of(field: dataclasses.Field[Any]) -> str:
-    return field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
+    text = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
+    return text.removeprefix("InitVar[").removesuffix("]") if text.startswith("InitVar[") else text
 
 
 def _default_of(field: dataclasses.Field[Any]) -> str:
@@ -117,7 +154,6 @@ def _default_of(field: dataclasses.Field[Any]) -> str:
     return "" if field.default_factory is MISSING else repr(field.default_factory())
 
 
-@cache
 def _docstrings(kind: type[Any]) -> dict[str, str]:
     """The string beneath each field. Python does not keep it, so it is read from the source."""
     found: dict[str, str] = {}

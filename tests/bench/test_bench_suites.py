@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 import yaml
-from rich.console import Console
 from typer.testing import CliRunner
 
 from brace.bench.columns import column_of
-from brace.bench.filming import film_run
-from brace.bench.suite import builtin_suites, load_suite, make_suite
-from brace.bench.suite_table import finished_runs, missing, suite_tables
+from brace.bench.pages import film_run, film_suite
+from brace.bench.runner import prepare_run, run_tasks
+from brace.bench.suite import load_suite, make_suite, suite_files
+from brace.bench.table import finished_runs, missing, suite_tables
 from brace.cli import app
-from brace.cli.bench import run_suite
 from brace.errors import ConfigError, LedgerError, UnknownNameError
 from brace.ledger.reader import load_run
-from brace.registry import worlds
+from brace.registry import suites, worlds
 from brace.report.frames import episodes_with_frames, frames_of
 
-SUITES = list(builtin_suites())
+SUITES = list(suite_files())
+OWN_BASE = ("proxy", "references", "latency")
 each_suite = pytest.mark.parametrize("name", SUITES)
 SMALL: dict[str, Any] = {
     "name": "small",
@@ -33,8 +33,19 @@ SMALL: dict[str, Any] = {
     "columns": ["success", "latency_p95", "miss_rate", "calls_per_episode", "bounds"],
     "baseline": {"window": "none"},
     "paper": [{"window": "wide", "success": 12.5}],
+    "plots": [
+        {"name": "over", "title": "Over the window", "kind": "line", "x": "window", "figures": ["success"]},
+        {"name": "each", "kind": "calls", "figures": ["tokens_in", "latency_ms"], "by": ["window"],
+         "fit": True},
+        {"name": "wait", "kind": "bar", "x": "window", "figures": ["wait_per_episode"], "by": ["window"]},
+    ],
     "quick": {"episodes": 2},
 }  # fmt: skip
+PLOT: dict[str, Any] = {"name": "p", "kind": "line", "figures": ["success"], "x": "window"}
+TWO_AXES: dict[str, Any] = {
+    "window": {"none": {}, "wide": {"controller.cooldown": 8}},
+    "seed": {"1": {"seed": 1}, "2": {"seed": 2}},
+}
 
 
 def test_the_paper_s_comparisons_are_there() -> None:
@@ -48,6 +59,7 @@ def test_the_paper_s_comparisons_are_there() -> None:
         "triggers",
         "phases",
         "ratios",
+        "proxy",
     }
     assert wanted <= set(SUITES)
 
@@ -83,7 +95,8 @@ def test_every_row_has_a_baseline_or_is_one(name: str) -> None:
         assert is_one == (other is None)
         if other is not None:
             assert other.config.seeds == variant.config.seeds
-            assert other.config.world == variant.config.world
+            # Unless worlds are what is compared, the baseline plays in the same one.
+            assert (other.config.world == variant.config.world) != ("world" in suite.baseline)
 
 
 def test_the_slo_of_a_world_is_a_fixed_multiple_of_its_period() -> None:
@@ -126,11 +139,77 @@ def test_every_column_of_every_suite_has_a_heading() -> None:
         ({"axes": {}}, "two runs|no runs|baseline"),
         ({"quick": {"only": {"window": ["wid"]}}}, r"wid.*wide"),
         ({"audit": "phase"}, r"phase.*phases"),
+        ({"columns": ["paper.succes"]}, r"succes.*success"),
+        ({"columns": ["paper.success"]}, "needs `paper_episodes`"),
+        ({"plots": [PLOT | {"knd": "line"}]}, r"unknown key 'knd'.*kind"),
+        ({"plots": [{"name": "p", "kind": "line"}]}, "'p': needs figures"),
+        ({"plots": [PLOT | {"kind": "lin"}]}, r"lin.*line"),
+        ({"plots": [PLOT | {"figures": ["succes"]}]}, r"succes.*success"),
+        ({"plots": [PLOT | {"kind": "calls", "figures": ["latency"]}]}, r"latency.*latency_ms"),
+        ({"plots": [PLOT | {"x": "windw"}]}, r"windw.*window"),
+        ({"plots": [PLOT | {"only": {"window": ["wid"]}}]}, r"wid.*wide"),
     ],
 )
 def test_mistakes_are_answered_with_what_was_meant(change: dict[str, Any], says: str) -> None:
     with pytest.raises((ConfigError, UnknownNameError), match=says):
         make_suite(SMALL | change, "quick", {})
+
+
+def test_two_runs_that_share_a_place_in_a_plot_are_refused() -> None:
+    plots = [{"name": "p", "kind": "line", "figures": ["success"], "x": "window", "by": ["window"]}]
+    with pytest.raises(ConfigError, match="two runs share a place; add an axis to `by`"):
+        make_suite(SMALL | {"axes": TWO_AXES, "plots": plots}, "full", {})
+    (drawn,) = make_suite(SMALL | {"axes": TWO_AXES, "plots": [PLOT]}, "full", {}).plots
+    assert drawn.figures == ("success",)
+
+
+def test_a_suite_file_can_be_known_by_a_name(small: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"suite 'snapshot' is registered twice.*choose another name"):
+        suites.add("snapshot", small)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(suites, "_things", dict(suites._things))
+        for _ in range(2):  # the same file again is no other suite
+            suites.add("mine", small)
+        assert load_suite("mine").title == "Small"
+        assert "mine" in suite_files()
+        with pytest.raises(ConfigError, match="twice"):
+            suites.add("mine", tmp_path / "other.yaml")
+        with pytest.raises(UnknownNameError, match=r"min'.*did you mean 'mine'"):
+            load_suite("min")
+
+
+def test_a_base_of_its_own_replaces_what_suites_share() -> None:
+    own = {"world": "proxy-v2", "planner": "proxy-symbolic", "episodes": 3, "seed": 5}
+    (first, _) = make_suite(SMALL | {"base": own, "set": {}}, "full", {}).variants
+    assert first.config.seed == 5
+    assert (
+        first.config.controller.relax_budget
+        != make_suite(SMALL, "full", {}).variants[0].config.controller.relax_budget
+    )
+    assert list(first.config.modes) == ["pruned"]
+
+
+def told(episodes: int, success: float, folder: Path) -> str:
+    """The line beneath the table that holds our success against a paper's."""
+    data = SMALL | {
+        "columns": ["success", "paper.success"],
+        "paper": [{"window": "wide", "success": success}], "paper_episodes": episodes,
+    }  # fmt: skip
+    suite = make_suite(data, "full", {})
+    (table, *_) = suite_tables(suite, finished_runs(suite, folder))
+    assert [row.cells[3] for row in table.rows] == [None, "yes" if "1 of 1" in table.legend[-1] else "no", ""]
+    return table.legend[-1]
+
+
+def test_a_rate_is_held_against_the_papers_with_its_number_of_episodes(tmp_path: Path) -> None:
+    suite = make_suite(SMALL, "full", {})
+    for variant in suite.variants:
+        run_tasks(prepare_run(variant.config, tmp_path / variant.slug, resume=False))
+    ours = finished_runs(suite, tmp_path)["window-wide"].summary["success"].value
+    assert ours is not None
+    assert "0 of 1 rows" not in told(60, 100 * ours, tmp_path)
+    assert "deviance 0.0, p = 1" in told(60, 100 * ours, tmp_path)
+    assert "0 of 1 rows" in told(1000, 100 * (1 - ours), tmp_path)
 
 
 def test_an_unknown_suite_is_answered_with_the_nearest() -> None:
@@ -165,6 +244,10 @@ def test_a_suite_runs_prints_and_writes(small: Path, tmp_path: Path) -> None:
     assert "Small" in page
     assert "brace bench small" in page
     assert (out / "table.csv").read_text(encoding="utf-8").startswith("window,n,")
+    for name in ("over.png", "over.svg", "each.png"):
+        assert (out / name).stat().st_size > 5_000
+    assert page.count('aria-label="Over the window"') == 2
+    assert "One episode of each run, seed 930" in page
     for shape, sign in (("markdown", "| window |"), ("latex", r"\toprule"), ("csv", "window,n,")):
         assert sign in brace("bench", small, "--out", out, "--only-report", "--format", shape)
 
@@ -205,11 +288,11 @@ def test_its_smoke_runs_with_real_worlds_and_planners(name: str, tmp_path: Path)
     runs = finished_runs(suite, out)
     assert len(runs) == len(suite.variants)
     assert missing(suite, runs) == ""
-    assert not any(error for run in runs.values() for error in run.episodes["error"])
+    assert not any(error for shown in runs.values() for error in shown.run.episodes["error"])
     assert "page:" in said
     for variant in suite.variants:
         manifest = json.loads((out / variant.slug / "manifest.json").read_text(encoding="utf-8"))
-        assert manifest["config"]["seed"] == 930_001
+        assert manifest["config"]["seed"] == (1 if name in OWN_BASE else 930_001)
 
 
 def test_an_episode_is_filmed_afterwards_by_replaying_it(tmp_path: Path) -> None:
@@ -217,8 +300,9 @@ def test_an_episode_is_filmed_afterwards_by_replaying_it(tmp_path: Path) -> None
     world = {"world": {"name": "babyai-v1", "options": {"agents": 1}}, "planner": "reader", "episodes": 2}
     suite = make_suite(SMALL | settings | {"set": world}, "full", {})
     (variant,) = suite.variants
-    run_suite(suite, tmp_path, console=Console(quiet=True))
     directory = tmp_path / variant.slug
+    run_tasks(prepare_run(variant.config, directory, resume=False))
+    assert list(film_suite(suite, tmp_path)) == []
     before = load_run(directory)
     (filmed,) = episodes_with_frames(directory)
     frames = frames_of(directory, filmed)
@@ -237,7 +321,7 @@ def test_a_world_without_pictures_says_so(small: Path, tmp_path: Path) -> None:
 def test_the_quick_snapshot_plays_every_world_with_the_embedded_planner(tmp_path: Path) -> None:
     out = tmp_path / "out"
     said = brace("bench", "snapshot", "--quick", "--out", out)
-    runs = finished_runs(load_suite("snapshot", "quick"), out)
+    runs = {slug: shown.run for slug, shown in finished_runs(load_suite("snapshot", "quick"), out).items()}
     assert {run.episodes["world"][0] for run in runs.values()} == {"babyai-v1", "handover-v1", "drones-v1"}
     assert all(run.calls.height for run in runs.values())
     assert all((run.calls["kind"] == "measured").all() for run in runs.values())

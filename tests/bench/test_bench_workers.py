@@ -13,12 +13,10 @@ from bench_kit import ends, install, moody
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brace.bench import pool as pool_module
 from brace.bench import runner
-from brace.bench.cores import own_cores, remark_on, share_out
-from brace.bench.episodes import EpisodeResult, Task
-from brace.bench.pool import Lost, run_on
-from brace.bench.runner import prepare_run, run_tasks
+from brace.bench.episodes import EpisodeResult, Lost, Task
+from brace.bench.runner import prepare_run, run_on, run_tasks
+from brace.bench.workers import own_cores, remark_on, share_out
 from brace.errors import BraceError, ConfigError
 from brace.ledger.manifest import read_manifest
 from brace.ledger.reader import load_run
@@ -189,7 +187,7 @@ def test_every_episode_ends_once_and_is_tried_twice_at_most(
     tasks = [Task(Path("run"), episode, episode, 2 * episode) for episode in range(8)]
     fake = FakePool(losses, size, order)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pool_module, "write_off", result)
+        patch.setattr(runner, "write_off", result)
         ended = {task.episode: outcome.record for task, outcome in run_on(fake, tasks)}
     assert len(ended) == len(tasks)
     for task in tasks:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, trainers
 
-from brace.callpath import Answer, CallPath, CallRequest, CallResult, Deadline, Mode, PlannerPool
+from brace.callpath import Answer, CallPath, Deadline, Fit, Mode, OpenCall, PlannerPool, Retrieve, Stage
 from brace.callpath.compress import Compressor
 from brace.callpath.retrieve import Retriever
 from brace.context import (
@@ -96,7 +96,7 @@ def compressor(name: str, grain: str = "") -> Compressor:
 
 
 @dataclass
-class Recorder:
+class Recorder(Planner):
     """Answers `text` and remembers the prompts it saw."""
 
     tokenizer: Tokenizer = field(default_factory=WordTokenizer)
@@ -110,7 +110,7 @@ class Recorder:
 
 
 @dataclass
-class Scripted:
+class Scripted(Planner):
     """A planner whose answer to each prompt is what `script` streams."""
 
     script: Callable[[Prompt, Limits], Iterator[str]]
@@ -132,7 +132,7 @@ def pool_of(planner: Planner, workers: int = 1) -> Iterator[PlannerPool]:
 
 def prompt_of(text: str = "prompt") -> Prompt:
     count = WordTokenizer().count(text)
-    return Prompt(text, count, count, "pruned", "recency")
+    return Prompt(text, count)
 
 
 def call(
@@ -148,12 +148,15 @@ def call(
     seed: int = 0,
     overrun: bool = False,
     inline: bool = False,
-) -> CallResult:
+) -> OpenCall:
     """One call through a pool of its own, or, `inline`, without its threads: faster, for many calls."""
-    mode = Mode(how or compressor("recency"), template, retriever)
+    row: list[Stage] = [Fit(how or compressor("recency"), allow_floor_overrun=overrun)]
+    if retriever is not None:
+        row.append(Retrieve(retriever))
+    mode = Mode(template, tuple(row))
     with pool_of(planner) as pool:
-        path = CallPath(pool, {"pruned": mode}, skills, allow_floor_overrun=overrun)
-        request = CallRequest(lines, "pruned", budget, Deadline(slo_ms), seed)
+        path = CallPath(pool, {"pruned": mode}, skills)
+        request = path.open(lines, "pruned", budget=budget, deadline=Deadline(slo_ms), seed=seed)
         if not inline:
             return path.run(request)
         return path.run(
@@ -214,7 +217,7 @@ plain_histories = st.builds(
 shares = st.floats(0, 1)
 
 
-class Gate:
+class Gate(Planner):
     """Writes `before`, stays until the gate opens, deaf to its deadline, then writes `after`."""
 
     name = "gate"

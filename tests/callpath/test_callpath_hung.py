@@ -13,11 +13,11 @@ from brace.callpath import Answer, Deadline, PlannerPool
 from brace.callpath import pool as pool_module
 from brace.callpath.pool import MOST_HUNG
 from brace.context import Tokenizer, WordTokenizer
-from brace.planners import Limits, Prompt
+from brace.planners import Limits, Planner, Prompt
 from brace.registry import planners
 
 
-class Moody:
+class Moody(Planner):
     """Hangs on prompts that say so until it is released, deaf to its deadline; answers all others at once."""
 
     def __init__(self, name: str) -> None:

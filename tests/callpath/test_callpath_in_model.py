@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from brace.callpath import CallPath, CallRequest, Deadline, Mode, PlannerPool
+from brace.callpath import CallPath, Fit, Mode, OpenCall, PlannerPool
 from brace.callpath.compress import InModel
 from brace.context import ContextBuffer, Segment, WordTokenizer, plan_template
 from brace.errors import ConfigError
-from brace.planners import Limits, Prompt, Usage
+from brace.planners import Limits, Planner, Prompt, Usage
 
 
-class FakePruner:
+class FakePruner(Planner):
     """Says it kept as many tokens as it was told to."""
 
     name, prunes = "fake-pruner", True
@@ -36,12 +36,12 @@ class FakeReader(FakePruner):
 
 def call(
     planner: FakePruner, budget: int | None, task: str = "find the ball", overrun: bool = False
-) -> tuple[CallPath, CallRequest]:
-    modes = {"full": Mode(InModel(), plan_template())}
-    path = CallPath(PlannerPool(planner), modes, allow_floor_overrun=overrun)
+) -> tuple[CallPath, OpenCall]:
+    modes = {"full": Mode(plan_template(), (Fit(InModel(), allow_floor_overrun=overrun),))}
+    path = CallPath(PlannerPool(planner), modes)
     buffer = ContextBuffer(planner.tokenizer)
     buffer.extend([Segment("task", task), *(Segment("message", f"room {n} is empty", n) for n in range(30))])
-    return path, CallRequest(buffer.lines(), "full", budget, Deadline(None))
+    return path, path.open(buffer.lines(), "full", budget=budget)
 
 
 def test_the_whole_context_goes_to_the_planner_with_the_budget() -> None:
@@ -52,8 +52,8 @@ def test_the_whole_context_goes_to_the_planner_with_the_budget() -> None:
     assert prompt.budget == 64
     assert "room 0 is empty" in prompt.text
     assert prompt.tokens > 64
-    tokens = result.tokens
-    assert (tokens.after, tokens.kept_mean, tokens.cached, tokens.read) == (64, 64.5, 12, prompt.tokens)
+    assert (result.tokens_after, result.kept_mean) == (64, 64.5)
+    assert (result.tokens_cached, result.tokens_read) == (12, prompt.tokens)
     assert result.note == "as told"
 
 
@@ -73,7 +73,7 @@ def test_the_lines_are_where_the_prompt_says() -> None:
 def test_without_a_budget_nothing_is_pruned() -> None:
     planner = FakePruner()
     path, request = call(planner, None)
-    assert path.run(request).tokens.after == planner.prompts[0].tokens
+    assert path.run(request).tokens_after == planner.prompts[0].tokens
 
 
 def test_a_planner_that_keeps_more_than_the_budget_is_a_defect() -> None:
@@ -100,15 +100,15 @@ def test_what_may_never_be_cut_is_an_error_or_a_logged_overrun() -> None:
     (prompt,) = planner.prompts
     assert prompt.budget is not None
     assert 80 < prompt.budget < prompt.tokens
-    assert result.tokens.after == prompt.budget
-    assert result.tokens.floor_overrun == prompt.budget - 64
+    assert result.tokens_after == prompt.budget
+    assert result.floor_overrun == prompt.budget - 64
 
 
 def test_where_overruns_are_allowed_but_not_needed_the_budget_binds() -> None:
     planner = FakePruner()
     path, request = call(planner, 64, overrun=True)
     result = path.run(request)
-    assert (result.tokens.after, result.tokens.floor_overrun) == (64, 0)
+    assert (result.tokens_after, result.floor_overrun) == (64, 0)
     path, request = call(FakePruner(excess=1), 64, overrun=True)
     with pytest.raises(AssertionError, match="65 tokens in the last layer"):
         path.run(request)

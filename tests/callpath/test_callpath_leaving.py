@@ -11,8 +11,9 @@ import pytest
 PROGRAM = """
 import time
 from brace import Agent
+from brace.planners import Planner
 
-class Planner:
+class Slow(Planner):
     name = "slow"
     from brace.context import WordTokenizer
     tokenizer = WordTokenizer()
@@ -23,7 +24,7 @@ class Planner:
         print("stopped", flush=True)
         yield ""
 
-agent = Agent(Planner(), slo_ms=None)
+agent = Agent(Slow(), slo_ms=None)
 agent.step(["a door"])
 while not agent.thinking:
     time.sleep(0.01)

@@ -20,8 +20,9 @@ from callpath_kit import (
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from brace.callpath import CallPath, Mode
-from brace.context import PromptTemplate, Segment
+from brace.callpath import CallPath, Fit, Mode, OpenCall
+from brace.callpath.compress import Compressor
+from brace.context import Line, PromptTemplate, Segment
 from brace.errors import ConfigError
 
 HISTORY = [
@@ -38,22 +39,24 @@ def test_a_budget_at_or_below_the_template_is_refused_with_both_numbers(tokens: 
     tokenizer = TOKENIZERS[tokens]
     template = tokenizer.count(TEMPLATE.render([]))
     with pool_of(Recorder(tokenizer)) as pool:
-        path = CallPath(pool, {"pruned": Mode(compressor("recency"), TEMPLATE)})
+        path = CallPath(pool, {"pruned": Mode(TEMPLATE, (Fit(compressor("recency")),))})
         with pytest.raises(ConfigError, match=rf"pruned.*{template + over}\b.* {template} tokens"):
             path.check_budget("pruned", template + over)
 
 
 def test_a_budget_above_the_template_or_none_is_accepted() -> None:
     with pool_of(Recorder()) as pool:
-        path = CallPath(pool, {"pruned": Mode(compressor("recency"), TEMPLATE)})
+        path = CallPath(pool, {"pruned": Mode(TEMPLATE, (Fit(compressor("recency")),))})
         path.check_budget("pruned", TOKENIZERS["words"].count(TEMPLATE.render([])) + 1)
         path.check_budget("pruned", None)
 
 
 def test_each_mode_s_budget_is_held_against_its_own_template() -> None:
     with pool_of(Recorder()) as pool:
-        short, long = PromptTemplate(foot="Go:\n"), PromptTemplate("word " * 50)
-        modes = {name: Mode(compressor("recency"), t) for name, t in (("short", short), ("long", long))}
+        short, long = PromptTemplate("{context}Go:\n"), PromptTemplate("word " * 50 + "{context}Plan:\n")
+        modes = {
+            name: Mode(t, (Fit(compressor("recency")),)) for name, t in (("short", short), ("long", long))
+        }
         path = CallPath(pool, modes)
         path.check_budget("short", 20)
         with pytest.raises(ConfigError, match=r"modes\.long"):
@@ -74,14 +77,14 @@ def test_floors_over_the_budget_are_said_and_nobody_is_asked(
     assert (result.status, planner.seen, result.output) == ("over_budget", [], "")
     assert result.plan.is_empty
     assert "raise the budget or allow floor overruns" in result.error
-    assert [phase.name for phase in result.phases] == ["context_compress"]
+    assert [phase.name for phase in result.clock.phases] == ["context_compress"]
 
 
 def test_a_call_over_its_budget_still_says_how_long_its_context_was() -> None:
     lines = lines_of(HISTORY)
     result = call(Recorder(), lines, budget=30)
     assert result.status == "over_budget"
-    assert result.tokens.context_in == result.tokens.template + total(lines)
+    assert result.tokens_in == result.tokens_template + total(lines)
 
 
 @every_tokenizer
@@ -100,9 +103,9 @@ def test_where_overruns_are_allowed_the_floors_go_out_alone_and_the_excess_is_no
     result = call(planner, lines, budget=budget, how=compressor(name, grain), overrun=True, inline=True)
     assert [prompt.text for prompt in planner.seen] == [alone]
     assert result.status == "ok"
-    assert result.tokens.after == count
-    assert result.tokens.floor_overrun == count - budget
-    assert result.tokens.slack == 0
+    assert result.tokens_after == count
+    assert result.floor_overrun == count - budget
+    assert result.slack == 0
 
 
 @every_tokenizer
@@ -116,8 +119,8 @@ def test_where_overruns_are_allowed_floors_that_fit_still_obey_the_budget(
     least = planner.tokenizer.count(TEMPLATE.render([])) + total(floors(lines))
     assume(planner.tokenizer.count(TEMPLATE.render(floors(lines))) <= least + spare)
     result = call(planner, lines, budget=least + spare, overrun=True, inline=True)
-    assert result.tokens.after <= least + spare
-    assert result.tokens.floor_overrun == 0
+    assert result.tokens_after <= least + spare
+    assert result.floor_overrun == 0
 
 
 def test_where_overruns_are_allowed_floors_that_count_more_together_go_out_too() -> None:
@@ -129,14 +132,14 @@ def test_where_overruns_are_allowed_floors_that_count_more_together_go_out_too()
     assert count > budget
     result = call(planner, lines, budget=budget, overrun=True)
     assert result.status == "ok"
-    assert (result.tokens.after, result.tokens.floor_overrun) == (count, count - budget)
+    assert (result.tokens_after, result.floor_overrun) == (count, count - budget)
 
 
 def test_a_compressor_that_ignores_its_room_is_an_error_not_an_overrun() -> None:
-    class Deaf:
+    class Deaf(Compressor):
         name = "deaf"
 
-        def compress(self, request: object) -> list:  # type: ignore[type-arg]
+        def compress(self, call: OpenCall) -> list[Line]:
             return lines
 
     lines = lines_of(HISTORY)

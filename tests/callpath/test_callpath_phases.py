@@ -9,9 +9,11 @@ from contextlib import suppress
 import pytest
 from callpath_kit import SLACK_MS, TEMPLATE, Gate, Recorder, call, compressor, lines_of, patient, pool_of
 
-from brace.callpath import Answer, CallPath, CallRequest, CallResult, Deadline, Mode, PhaseClock
+from brace.callpath import Answer, CallPath, Deadline, Fit, Mode, OpenCall
+from brace.callpath.compress import Compressor
+from brace.callpath.phases import PhaseClock
 from brace.callpath.retrieve import LexicalRetriever
-from brace.context import Segment
+from brace.context import Line, Segment
 from brace.ledger.records import Phase
 from brace.planners import Planner
 from brace.registry import planners
@@ -29,20 +31,20 @@ every_behaviour = pytest.mark.parametrize("behaviour", list(BEHAVIOURS))
 with_and_without_retrieval = pytest.mark.parametrize("retriever", [None, LexicalRetriever(["tidy up"])])
 
 
-def made(behaviour: str, retriever: LexicalRetriever | None = None) -> CallResult:
+def made(behaviour: str, retriever: LexicalRetriever | None = None) -> OpenCall:
     planner, slo_ms = BEHAVIOURS[behaviour]
     return call(planner(), LINES, budget=150, slo_ms=slo_ms, retriever=retriever)
 
 
-def by_name(result: CallResult) -> dict[str, Phase]:
-    return {phase.name: phase for phase in result.phases}
+def by_name(result: OpenCall) -> dict[str, Phase]:
+    return {phase.name: phase for phase in result.clock.phases}
 
 
 @every_behaviour
 @with_and_without_retrieval
 @patient
 def test_phases_come_once_each_and_in_order(behaviour: str, retriever: LexicalRetriever | None) -> None:
-    names = [phase.name for phase in made(behaviour, retriever).phases]
+    names = [phase.name for phase in made(behaviour, retriever).clock.phases]
     assert names == ["context_compress", *(["retrieve"] if retriever else []), "replan", *PARTS]
 
 
@@ -53,9 +55,9 @@ def test_no_phase_is_negative_and_the_latency_covers_each(
     behaviour: str, retriever: LexicalRetriever | None
 ) -> None:
     result = made(behaviour, retriever)
-    assert all(phase.ms >= 0 and phase.start_ms >= 0 for phase in result.phases)
-    assert all(phase.start_ms + phase.ms <= result.latency_ms for phase in result.phases)
-    mains = [phase for phase in result.phases if "." not in phase.name]
+    assert all(phase.ms >= 0 and phase.start_ms >= 0 for phase in result.clock.phases)
+    assert all(phase.start_ms + phase.ms <= result.latency_ms for phase in result.clock.phases)
+    mains = [phase for phase in result.clock.phases if "." not in phase.name]
     assert sum(phase.ms for phase in mains) <= result.latency_ms
     ends = [0.0]
     for phase in mains:
@@ -99,15 +101,15 @@ def test_compression_and_replanning_say_how_many_tokens_they_left() -> None:
     planner = Recorder()
     result = call(planner, LINES, budget=150)
     phases = by_name(result)
-    assert phases["context_compress"].tokens == phases["replan"].tokens == result.tokens.after
+    assert phases["context_compress"].tokens == phases["replan"].tokens == result.tokens_after
 
 
 @patient
 def test_a_slow_compressor_s_time_is_its_own_and_leaves_less_for_the_planner() -> None:
-    class Slow:
+    class Slow(Compressor):
         name = "slow"
 
-        def compress(self, request: object) -> list:  # type: ignore[type-arg]
+        def compress(self, call: OpenCall) -> list[Line]:
             time.sleep(0.3)
             return LINES[:1]
 
@@ -124,9 +126,9 @@ def test_phases_timed_before_the_call_get_negative_starts() -> None:
     with clock.phase("sense"):
         time.sleep(0.02)
     with pool_of(Recorder()) as pool:
-        path = CallPath(pool, {"pruned": Mode(compressor("recency"), TEMPLATE)})
-        result = path.run(CallRequest(LINES, "pruned", None, Deadline(None)), clock)
-    sense, compress = result.phases[:2]
+        path = CallPath(pool, {"pruned": Mode(TEMPLATE, (Fit(compressor("recency")),))})
+        result = path.run(path.open(LINES, "pruned", clock=clock))
+    sense, compress = result.clock.phases[:2]
     assert sense.name == "sense"
     assert sense.ms >= 20
     assert sense.start_ms + sense.ms <= 0 <= compress.start_ms
@@ -144,8 +146,8 @@ def test_a_phase_that_raises_is_timed_all_the_same() -> None:
 def test_a_recorded_answer_can_stand_in_for_the_planner() -> None:
     planner = Recorder()
     with pool_of(planner) as pool:
-        path = CallPath(pool, {"pruned": Mode(compressor("recency"), TEMPLATE)})
-        request = CallRequest(LINES, "pruned", 150, Deadline(800))
+        path = CallPath(pool, {"pruned": Mode(TEMPLATE, (Fit(compressor("recency")),))})
+        request = path.open(LINES, "pruned", budget=150, deadline=Deadline(800))
         asked = []
 
         def recorded(prompt: object, deadline: Deadline) -> Answer:

@@ -22,7 +22,7 @@ from callpath_kit import (
     until,
 )
 
-from brace.callpath import Answer, CallPath, CallRequest, Deadline, Mode, PlannerPool
+from brace.callpath import Answer, CallPath, Deadline, Fit, Mode, PlannerPool
 from brace.errors import BraceError
 from brace.planners import Limits, Prompt
 
@@ -179,11 +179,11 @@ def test_a_shed_call_is_recorded_as_shed_with_all_its_time_in_the_queue() -> Non
     with pool_of(planner) as pool:
         blocker = Asked(pool, "blocker")
         planner.await_entry()
-        path = CallPath(pool, {"pruned": Mode(compressor("recency"), TEMPLATE)})
-        result = path.run(CallRequest([], "pruned", None, Deadline(60)))
+        path = CallPath(pool, {"pruned": Mode(TEMPLATE, (Fit(compressor("recency")),))})
+        result = path.run(path.open([], "pruned", deadline=Deadline(60)))
         planner.open.set()
         blocker.answer()
-    phases = {phase.name: phase.ms for phase in result.phases}
+    phases = {phase.name: phase.ms for phase in result.clock.phases}
     assert (result.status, result.plan.is_empty) == ("shed", True)
     assert 60 <= result.latency_ms <= 60 + SLACK_MS
     assert phases["replan.queue"] == pytest.approx(phases["replan"], abs=SLACK_MS)
@@ -202,10 +202,10 @@ def test_cancelling_a_running_call_returns_promptly_and_tells_the_planner() -> N
         told.set()
 
     with pool_of(Scripted(script)) as pool:
-        path = CallPath(pool, {"pruned": Mode(compressor("recency"), TEMPLATE)})
+        path = CallPath(pool, {"pruned": Mode(TEMPLATE, (Fit(compressor("recency")),))})
         deadline = Deadline(None)
         results = []
-        request = CallRequest([], "pruned", None, deadline)
+        request = path.open([], "pruned", deadline=deadline)
         thread = threading.Thread(target=lambda: results.append(path.run(request)), daemon=True)
         thread.start()
         assert asked.wait(10)
@@ -242,8 +242,8 @@ def test_a_call_cancelled_in_the_queue_or_before_is_never_seen() -> None:
         assert queued.answer().status == "cancelled"
         deadline = Deadline(None)
         deadline.cancel("a hazard")
-        path = CallPath(pool, {"pruned": Mode(compressor("recency"), TEMPLATE)})
-        assert path.run(CallRequest([], "pruned", None, deadline)).status == "cancelled"
+        path = CallPath(pool, {"pruned": Mode(TEMPLATE, (Fit(compressor("recency")),))})
+        assert path.run(path.open([], "pruned", deadline=deadline)).status == "cancelled"
         planner.open.set()
         blocker.answer()
         ask(pool, "next")

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brace.callpath import Answer
-from brace.callpath.call import read_plan
+from brace.callpath.answer import read_plan
 from brace.callpath.pool import AnswerStatus
 from brace.plan import Arg, Skill, SkillSet, parse
 

@@ -22,7 +22,7 @@ from callpath_kit import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brace.callpath.retrieve import LexicalRetriever
+from brace.callpath.retrieve import LexicalRetriever, Retriever
 from brace.context import Line, Segment
 from brace.errors import ConfigError
 from brace.registry import retrievers
@@ -36,7 +36,7 @@ NOTE = "a cup that slipped is held from below"
 LINE = f"[retrieved 41] {NOTE}\n"
 
 
-class Knows:
+class Knows(Retriever):
     """Always finds the same texts and remembers what it was asked with."""
 
     name = "knows"
@@ -80,7 +80,7 @@ def test_retrieval_stays_inside_the_budget(
         inline=True,
     )
     for prompt in planner.seen:
-        assert result.tokens.after == planner.tokenizer.count(prompt.text) == prompt.tokens <= budget
+        assert result.tokens_after == planner.tokenizer.count(prompt.text) == prompt.tokens <= budget
 
 
 def test_what_is_found_is_added_as_retrieved_lines_after_the_context() -> None:
@@ -100,7 +100,7 @@ def test_a_bound_call_keeps_the_reserve_free_of_context_for_what_is_found() -> N
     assert LINE in with_note.seen[0].text
     assert TOKENIZERS["words"].count(without.seen[0].text) == 200 - 20
     assert context_of(with_note.seen[0].text) == context_of(without.seen[0].text)
-    assert found.tokens.slack == 200 - found.tokens.after
+    assert found.slack == 200 - found.tokens_after
 
 
 def test_a_found_text_that_does_not_fit_is_left_out_and_a_shorter_one_takes_its_place() -> None:
@@ -134,7 +134,7 @@ def test_floors_that_fit_the_budget_are_never_refused_for_the_reserve(overrun: b
     least = planner.tokenizer.count(TEMPLATE.render(floors(lines)))
     result = call(planner, lines, budget=least + 5, retriever=Knows(NOTE, reserve=20), overrun=overrun)
     assert (result.status, result.error) == ("ok", "")
-    assert result.tokens.floor_overrun == 0
+    assert result.floor_overrun == 0
     assert all(line.text in planner.seen[0].text for line in floors(lines))
 
 
@@ -143,7 +143,7 @@ def test_an_overrun_leaves_no_room_for_retrieval() -> None:
     lines = lines_of(HISTORY)
     result = call(planner, lines, budget=40, retriever=Knows("x"), overrun=True)
     assert [prompt.text for prompt in planner.seen] == [TEMPLATE.render(floors(lines))]
-    assert result.tokens.after - 40 == result.tokens.floor_overrun > 0
+    assert result.tokens_after - 40 == result.floor_overrun > 0
 
 
 def test_the_retriever_is_asked_with_the_uncut_context() -> None:
@@ -155,10 +155,10 @@ def test_the_retriever_is_asked_with_the_uncut_context() -> None:
 
 def test_the_retrieve_phase_says_how_long_the_prompt_is_now() -> None:
     result = call(Recorder(), lines_of(HISTORY), budget=200, retriever=Knows(NOTE))
-    phases = {phase.name: phase for phase in result.phases}
+    phases = {phase.name: phase for phase in result.clock.phases}
     before, after = phases["context_compress"].tokens, phases["retrieve"].tokens
     assert before is not None
-    assert after == result.tokens.after == before + TOKENIZERS["words"].count(LINE)
+    assert after == result.tokens_after == before + TOKENIZERS["words"].count(LINE)
 
 
 def test_lexical_finds_the_note_that_shares_the_rarest_words_first() -> None:

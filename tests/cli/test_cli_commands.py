@@ -112,19 +112,21 @@ def test_export_writes_parquet(home: Path) -> None:
     assert {"status", "latency_ms", "tokens_after"} <= set(calls.columns)
 
 
-def test_sweep_runs_a_grid_from_yaml_and_prints_a_row_for_each(home: Path) -> None:
+def test_bench_runs_a_grid_from_yaml_and_prints_a_row_for_each(home: Path) -> None:
     grid = {"name": "windows", "base": QUICK | {"episodes": 1}, "grid": {"controller.cooldown": [0, 4]}}
     (home / "grid.yaml").write_text(yaml.safe_dump(grid))
-    said = brace("sweep", "grid.yaml", "--jobs", 2, cwd=home)
-    assert "cooldown 0" in said
-    assert "cooldown 4" in said
+    said = brace("bench", "grid.yaml", "--jobs", 2, cwd=home)
+    assert "cooldown" in said
+    assert [line.split()[0] for line in said.splitlines() if line.startswith((" 0 ", " 4 "))] == ["0", "4"]
     assert (home / "runs/windows/cooldown-4/manifest.json").exists()
-    brace("sweep", "grid.yaml", cwd=home, expect=2)
-    brace("sweep", "grid.yaml", "--resume", cwd=home)
+    brace("bench", "grid.yaml", cwd=home, expect=2)
+    brace("bench", "grid.yaml", "--resume", cwd=home)
+    assert "several kinds" not in said
 
 
-def test_sweep_without_a_name_lists_them(home: Path) -> None:
-    assert "proxy" in brace("sweep", cwd=home)
+def test_bench_lists_the_suites(home: Path) -> None:
+    said = brace("bench", "list", cwd=home)
+    assert all(name in said for name in ("proxy", "references", "latency", "snapshot"))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,7 @@ def test_sweep_without_a_name_lists_them(home: Path) -> None:
     [
         (("run", "rehersal"), "did you mean 'rehearsal'"),
         (("run", "missing.yaml"), "cannot read missing.yaml"),
-        (("sweep", "prox"), "did you mean 'proxy'"),
+        (("bench", "prox"), "did you mean 'proxy'"),
         (("run", "quick.yaml", "-s", "controller.cooldwn=3"), "did you mean 'cooldown'"),
         (("run", "quick.yaml", "-s", "controller.cooldown=-1"), "must be 0 or more"),
         (("run", "quick.yaml", "-s", "controller.window=0"), "must be 1 or more"),
@@ -194,5 +196,5 @@ def test_a_newer_ledger_is_refused(home: Path, tmp_path: Path) -> None:
 
 
 def test_help_has_examples(home: Path) -> None:
-    for command in ("run", "sweep", "bench", "compare", "report", "audit", "replay", "export", "demo"):
+    for command in ("run", "bench", "compare", "report", "audit", "replay", "export", "demo"):
         assert f"brace {command}" in brace(command, "--help", cwd=home)

@@ -81,10 +81,10 @@ def test_ctrl_c_leaves_a_run_that_can_be_gone_on_with(options: tuple[object, ...
 def test_a_second_command_on_the_same_directory_is_refused(home: Path) -> None:
     grid = {"name": "g", "base": SLOW, "grid": {"controller.cooldown": [3, 4]}}
     (home / "grid.yaml").write_text(yaml.safe_dump(grid))
-    first = start("sweep", "grid.yaml", "--out", "sweep", cwd=home)
+    first = start("bench", "grid.yaml", "--out", "sweep", cwd=home)
     wait_for_an_episode(home / "sweep" / "cooldown-3", first)
     for second in (
-        start("sweep", "grid.yaml", "--out", "sweep", "--resume", cwd=home),
+        start("bench", "grid.yaml", "--out", "sweep", "--resume", cwd=home),
         start("run", "slow.yaml", "--out", "sweep/cooldown-4", "--resume", cwd=home),
     ):
         _, complaint = second.communicate(timeout=60)

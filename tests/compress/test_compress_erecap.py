@@ -10,9 +10,9 @@ import pytest
 import torch
 from compress_contexts import TOKENIZERS, lines_of, total
 
-from brace.callpath import CallPath, CallRequest, Deadline, Mode, PlannerPool
-from brace.callpath.compress import CompressRequest, Erecap
-from brace.context import Line, Segment, plan_template
+from brace.callpath import CallPath, Deadline, Fit, Mode, OpenCall, PlannerPool
+from brace.callpath.compress import Erecap
+from brace.context import Line, PromptTemplate, Segment, plan_template
 from brace.erecap.scorers import Predictor, ScoreInput, Scorer
 from brace.errors import ConfigError
 from brace.planners import FunctionPlanner
@@ -45,19 +45,23 @@ def test_it_keeps_the_common_rules(grain: str, tokens: str) -> None:
     lines = lines_of(HISTORY, tokens)
     for share in (0.2, 0.5, 0.9):
         room = int(total(floors(lines)) + share * (total(lines) - total(floors(lines))))
-        kept = make(granularity=grain).compress(CompressRequest(lines, room, TOKENIZERS[tokens]))
+        kept = make(granularity=grain).compress(
+            OpenCall(lines=lines, room=room, tokenizer=TOKENIZERS[tokens])
+        )
         assert total(kept) <= room
         assert [line.text for line in kept if line.floor] == [line.text for line in floors(lines)]
         if grain == "segment":
             assert {line.text for line in kept} <= {line.text for line in lines}
         elif tokens == "words":
             assert total(kept) == room
-        again = make(granularity=grain).compress(CompressRequest(lines, room, TOKENIZERS[tokens]))
+        again = make(granularity=grain).compress(
+            OpenCall(lines=lines, room=room, tokenizer=TOKENIZERS[tokens])
+        )
         assert [line.text for line in again] == [line.text for line in kept]
 
 
 def test_an_empty_context_stays_empty() -> None:
-    assert make().compress(CompressRequest([], 10, TOKENIZERS["words"])) == []
+    assert make().compress(OpenCall(lines=[], room=10, tokenizer=TOKENIZERS["words"])) == []
 
 
 def test_what_the_scorer_values_survives_in_the_planner_s_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,14 +79,14 @@ def test_what_the_scorer_values_survives_in_the_planner_s_text(monkeypatch: pyte
             self.loved = [start <= a < start + len(wanted) for a, _ in encoded.offset_mapping]
 
         def score(self, given: ScoreInput) -> Any:
-            return given.positions.new_tensor(self.loved, dtype=float)[given.places]
+            return given.positions.new_tensor(self.loved, dtype=float)[given.columns]
 
     monkeypatch.setitem(scorers._factories, "fake-lover", FakeLover)
     lines = lines_of(HISTORY, "words")
     room = total(floors(lines)) + 20
     for grain in ("token", "segment"):
         kept = make(scorer="fake-lover", granularity=grain).compress(
-            CompressRequest(lines, room, TOKENIZERS["words"])
+            OpenCall(lines=lines, room=room, tokenizer=TOKENIZERS["words"])
         )
         assert "door 17 is shut" in "".join(line.text for line in kept)
 
@@ -105,11 +109,14 @@ def test_on_the_call_path_the_budget_holds_in_the_planner_s_tokens() -> None:
 
     for tokens, tokenizer in TOKENIZERS.items():
         path = CallPath(
-            PlannerPool(FunctionPlanner(planner, tokenizer)), {"pruned": Mode(make(), plan_template())}
+            PlannerPool(FunctionPlanner(planner, tokenizer)),
+            {"pruned": Mode(plan_template(), (Fit(make()),))},
         )
-        result = path.run(CallRequest(lines_of(HISTORY, tokens), "pruned", 200, Deadline(60_000)))
+        result = path.run(
+            path.open(lines_of(HISTORY, tokens), "pruned", budget=200, deadline=Deadline(60_000))
+        )
         assert result.status == "ok"
-        assert tokenizer.count(prompts[-1]) == result.tokens.after <= 200
+        assert tokenizer.count(prompts[-1]) == result.tokens_after <= 200
         assert "the door was locked" in prompts[-1]
 
 
@@ -139,7 +146,14 @@ def test_a_predictor_of_lines_judges_by_the_mean_of_their_tokens(tmp_path: Path)
     lines = lines_of(HISTORY, "words")
     room = total(floors(lines)) + 40
     erecap = make(scorer="predictor", options={"path": str(path)})
-    kept = erecap.compress(CompressRequest(lines, room, TOKENIZERS["words"], before="You plan.\n"))
+    kept = erecap.compress(
+        OpenCall(
+            lines=lines,
+            room=room,
+            tokenizer=TOKENIZERS["words"],
+            template=PromptTemplate("You plan.\n{context}"),
+        )
+    )
     loose = [line.segment.step for line in kept if not line.floor]
     assert loose == list(range(60 - len(loose), 60))
 
@@ -151,7 +165,7 @@ def test_a_folder_s_own_predictor_of_lines_is_taken_by_default(tmp_path: Path) -
     lines_predictor(tmp_path / "lines.safetensors")
     lines = lines_of(HISTORY, "words")
     made: Erecap = compressors.create("erecap", {"model": str(tmp_path)})
-    kept = made.compress(CompressRequest(lines, total(floors(lines)) + 40, TOKENIZERS["words"]))
+    kept = made.compress(OpenCall(lines=lines, room=total(floors(lines)) + 40, tokenizer=TOKENIZERS["words"]))
     assert [line.segment.step for line in kept][-2] == 59
 
 
@@ -165,7 +179,7 @@ def test_what_a_later_line_says_again_goes_first(grain: str) -> None:
     lines = lines_of(history, "words")
     unique = [lines[30], *lines[31:]]
     room = total([lines[0], *unique])
-    kept = make(granularity=grain).compress(CompressRequest(lines, room, TOKENIZERS["words"]))
+    kept = make(granularity=grain).compress(OpenCall(lines=lines, room=room, tokenizer=TOKENIZERS["words"]))
     assert [line.text for line in kept] == [lines[0].text, *(line.text for line in unique)]
 
 
@@ -180,7 +194,7 @@ def test_the_same_context_is_read_once_for_several_budgets(monkeypatch: pytest.M
 
     monkeypatch.setattr(erecap._engine, "prefill", counted)
     for room in (300, 290, 200):
-        erecap.compress(CompressRequest(lines, room, TOKENIZERS["words"]))
+        erecap.compress(OpenCall(lines=lines, room=room, tokenizer=TOKENIZERS["words"]))
     assert len(read) == 1
-    erecap.compress(CompressRequest(lines[:-2], 200, TOKENIZERS["words"]))
+    erecap.compress(OpenCall(lines=lines[:-2], room=200, tokenizer=TOKENIZERS["words"]))
     assert len(read) == 2

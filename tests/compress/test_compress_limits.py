@@ -26,7 +26,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import processors
 
-from brace.callpath.compress import CompressRequest, ScoringCompressor
+from brace.callpath import OpenCall
+from brace.callpath.compress import ScoringCompressor
 from brace.context import ContextBuffer, HfTokenizer, Line, Segment
 from brace.errors import ConfigError, LimitExceededError
 from brace.registry import compressors
@@ -38,7 +39,9 @@ SEEN = [Segment("task", "tidy"), *(Segment("observation", "door shut", step) for
 
 
 def select(name: str, grain: str, history: Sequence[Segment], room: int, seed: int = 0) -> list[Line]:
-    return build(name, grain).compress(CompressRequest(lines_of(history), room, WORDS, seed))
+    return build(name, grain).compress(
+        OpenCall(lines=lines_of(history), room=room, tokenizer=WORDS, seed=seed)
+    )
 
 
 @every_case
@@ -50,14 +53,14 @@ def test_an_empty_context_stays_empty(name: str, grain: str) -> None:
 @every_case
 def test_floors_that_fill_the_room_exactly_are_all_that_survives(name: str, grain: str) -> None:
     lines = lines_of(SEEN)
-    kept = build(name, grain).compress(CompressRequest(lines, lines[0].tokens, WORDS))
+    kept = build(name, grain).compress(OpenCall(lines=lines, room=lines[0].tokens, tokenizer=WORDS))
     assert [line.text for line in kept] == ["[task 0] tidy\n"]
 
 
 @every_case
 def test_a_context_of_floors_only_survives_whole(name: str, grain: str) -> None:
     lines = lines_of([Segment("task", "tidy"), Segment("safety", "never run")])
-    assert build(name, grain).compress(CompressRequest(lines, total(lines) + 5, WORDS)) == lines
+    assert build(name, grain).compress(OpenCall(lines=lines, room=total(lines) + 5, tokenizer=WORDS)) == lines
 
 
 @pytest.mark.parametrize(("name", "grain"), [*CASES, ("none", "")])
@@ -65,7 +68,7 @@ def test_floors_that_do_not_fit_are_an_error_that_says_so(name: str, grain: str)
     lines = lines_of([Segment("task", "tidy the whole house"), Segment("observation", "door shut")])
     least = lines[0].tokens
     with pytest.raises(LimitExceededError, match="raise the budget") as caught:
-        build(name, grain).compress(CompressRequest(lines, least - 1, WORDS))
+        build(name, grain).compress(OpenCall(lines=lines, room=least - 1, tokenizer=WORDS))
     assert (caught.value.kind, caught.value.limit) == ("tokens", least - 1)
     assert caught.value.value == (total(lines) if name == "none" else least)
 
@@ -74,9 +77,9 @@ def test_floors_that_do_not_fit_are_an_error_that_says_so(name: str, grain: str)
 @given(history=histories, short=st.integers(1, 5))
 def test_none_returns_all_or_refuses(history: list[Segment], short: int) -> None:
     lines = lines_of(history)
-    assert build("none").compress(CompressRequest(lines, total(lines), WORDS)) == lines
+    assert build("none").compress(OpenCall(lines=lines, room=total(lines), tokenizer=WORDS)) == lines
     with pytest.raises(LimitExceededError, match="choose a compressor or raise the budget"):
-        build("none").compress(CompressRequest(lines, total(lines) - short, WORDS))
+        build("none").compress(OpenCall(lines=lines, room=total(lines) - short, tokenizer=WORDS))
 
 
 @every_grain
@@ -85,13 +88,13 @@ def test_scores_that_are_not_finite_are_an_error_that_names_the_method(grain: st
     class Broken(ScoringCompressor):
         name = "broken"
 
-        def score(self, lines: Sequence[Line], request: CompressRequest) -> list[np.ndarray]:
+        def score(self, lines: Sequence[Line], call: OpenCall) -> list[np.ndarray]:
             scores = [np.zeros(line.tokens) for line in lines]
             scores[1][-1] = bad
             return scores
 
     with pytest.raises(ConfigError, match=r"'broken'.*finite"):
-        Broken(grain).compress(CompressRequest(lines_of(BIG[:20]), 60, WORDS))  # type: ignore[arg-type]
+        Broken(grain).compress(OpenCall(lines=lines_of(BIG[:20]), room=60, tokenizer=WORDS))  # type: ignore[arg-type]
 
 
 @every_granular
@@ -134,10 +137,10 @@ def test_of_equal_scores_the_later_line_wins() -> None:
     class Flat(ScoringCompressor):
         name = "flat"
 
-        def score(self, lines: Sequence[Line], request: CompressRequest) -> list[np.ndarray]:
+        def score(self, lines: Sequence[Line], call: OpenCall) -> list[np.ndarray]:
             return [np.ones(line.tokens) for line in lines]
 
-    kept = Flat().compress(CompressRequest(lines_of(SEEN), 60, WORDS))
+    kept = Flat().compress(OpenCall(lines=lines_of(SEEN), room=60, tokenizer=WORDS))
     assert [line.segment.step for line in kept[1:]] == list(range(40 - len(kept) + 1, 40))
 
 
@@ -148,7 +151,9 @@ def test_words_never_melt_into_one_even_where_offsets_leave_spaces_out(trim: boo
     buffer = ContextBuffer(HfTokenizer(backend, "bpe"))
     buffer.append(Segment("observation", "the red door is open"))
     for room in range(2, buffer.tokens):
-        kept = build("recency", "token").compress(CompressRequest(buffer.lines(), room, buffer.tokenizer))
+        kept = build("recency", "token").compress(
+            OpenCall(lines=buffer.lines(), room=room, tokenizer=buffer.tokenizer)
+        )
         # The first word of what is left may have lost its beginning, the others are whole.
         whole_words = " ".join(kept[0].text.split()[1:])
         assert "[observation 0] the red door is open".endswith(whole_words)
@@ -157,7 +162,7 @@ def test_words_never_melt_into_one_even_where_offsets_leave_spaces_out(trim: boo
 @every_granular
 @pytest.mark.parametrize("room", [500, 5000])
 def test_by_token_a_long_context_meets_the_room_exactly(name: str, room: int) -> None:
-    kept = build(name, "token").compress(CompressRequest(LONG, room, WORDS, seed=3))
+    kept = build(name, "token").compress(OpenCall(lines=LONG, room=room, tokenizer=WORDS, seed=3))
     assert total(kept) == room
 
 
@@ -165,5 +170,5 @@ def test_by_token_a_long_context_meets_the_room_exactly(name: str, room: int) ->
 def test_twenty_thousand_lines_compress_in_no_time(name: str, grain: str) -> None:
     lines = lines_of(BIG)
     started = time.process_time()
-    build(name, grain).compress(CompressRequest(lines, 2000, WORDS))
+    build(name, grain).compress(OpenCall(lines=lines, room=2000, tokenizer=WORDS))
     assert time.process_time() - started < 2.0

@@ -23,7 +23,7 @@ from compress_contexts import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brace.callpath.compress import CompressRequest
+from brace.callpath import OpenCall
 from brace.context import Line, Segment
 
 quick = settings(deadline=None, max_examples=40)
@@ -41,7 +41,7 @@ class Situation:
         """The lines, what survived of them, and the room it had."""
         lines = lines_of(self.history, tokens)
         room = room_between(lines, self.share)
-        request = CompressRequest(lines, room, TOKENIZERS[tokens], self.seed)
+        request = OpenCall(lines=lines, room=room, tokenizer=TOKENIZERS[tokens], seed=self.seed)
         return lines, build(name, grain).compress(request), room
 
 
@@ -102,7 +102,7 @@ def test_a_context_that_fits_is_left_as_it_is(
     name: str, grain: str, history: list[Segment], spare: int
 ) -> None:
     lines = lines_of(history)
-    request = CompressRequest(lines, total(lines) + spare, TOKENIZERS["words"])
+    request = OpenCall(lines=lines, room=total(lines) + spare, tokenizer=TOKENIZERS["words"])
     assert build(name, grain).compress(request) == lines
 
 

@@ -8,7 +8,8 @@ import pytest
 from compress_contexts import TOKENIZERS, big_history, every_grain, histories, lines_of, total
 from hypothesis import given, settings
 
-from brace.callpath.compress import CompressRequest, Structured
+from brace.callpath import OpenCall
+from brace.callpath.compress import Structured
 from brace.callpath.compress.structured import summarise
 from brace.context import Kind, Segment
 
@@ -16,7 +17,7 @@ WORDS = TOKENIZERS["words"]
 
 
 def texts(history: list[Segment], room: int, grain: str = "segment") -> list[str]:
-    request = CompressRequest(lines_of(history), room, WORDS)
+    request = OpenCall(lines=lines_of(history), room=room, tokenizer=WORDS)
     return [line.text for line in Structured(grain).compress(request)]  # type: ignore[arg-type]
 
 
@@ -158,7 +159,7 @@ def test_time_grows_linearly_with_the_context() -> None:
         took = []
         for _ in range(3):
             started = time.process_time()
-            Structured().compress(CompressRequest(lines, 1000, WORDS))
+            Structured().compress(OpenCall(lines=lines, room=1000, tokenizer=WORDS))
             took.append(time.process_time() - started)
         return min(took)
 

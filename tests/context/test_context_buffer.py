@@ -211,7 +211,7 @@ def test_a_line_says_its_kind_step_and_agent() -> None:
 
 def test_a_template_stands_around_the_lines() -> None:
     lines = buffer_of(Segment("task", "tidy")).lines()
-    assert PromptTemplate("Head\n", "Foot\n").render(lines) == "Head\n[task 0] tidy\nFoot\n"
+    assert PromptTemplate("Head\n{context}Foot\n").render(lines) == "Head\n[task 0] tidy\nFoot\n"
 
 
 def test_messages_repeat_each_other_whoever_sends_them_and_events_never_do() -> None:

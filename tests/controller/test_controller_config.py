@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from brace.controller import TRIGGERS, Budget, ControllerConfig, ControllerState, FixedPolicy
+from brace.controller import TRIGGERS, Budget, ControllerConfig, ControllerState, Decision, FixedPolicy
 from brace.errors import BraceError, ConfigError, UnknownNameError
 from brace.registry import budget_policies
 
@@ -75,27 +75,32 @@ def test_a_knob_cannot_be_changed_behind_the_check() -> None:
 
 def test_an_ordinary_call_gets_the_ordinary_mode() -> None:
     policy = FixedPolicy(MODES, escalate=("hazard",))
-    assert policy.select(("goal", "failure"), STATE, None) == PRUNED
+    assert policy.select(Decision(0, ("goal", "failure"), replan=True), STATE) == PRUNED
 
 
 @pytest.mark.parametrize("override", ["hazard", "deadlock", "failures"])
 def test_an_override_gets_the_escalated_mode(override: Any) -> None:
-    assert FixedPolicy(MODES).select(("goal",), STATE, override) == FULL
+    assert FixedPolicy(MODES).select(Decision(0, ("goal",), replan=True, override=override), STATE) == FULL
 
 
 def test_a_trigger_that_escalates_gets_the_escalated_mode_even_among_others() -> None:
     policy = FixedPolicy(MODES, escalate=("exhausted",))
-    assert policy.select(("goal", "exhausted"), STATE, None) == FULL
+    assert policy.select(Decision(0, ("goal", "exhausted"), replan=True), STATE) == FULL
 
 
 def test_without_an_escalated_mode_an_override_stays_in_the_ordinary_one() -> None:
-    assert FixedPolicy({"pruned": PRUNED}).select(("hazard",), STATE, "hazard") == PRUNED
+    assert (
+        FixedPolicy({"pruned": PRUNED}).select(
+            Decision(0, ("hazard",), replan=True, override="hazard"), STATE
+        )
+        == PRUNED
+    )
 
 
 def test_mode_names_are_the_user_s() -> None:
     policy = FixedPolicy({"short": PRUNED, "long": FULL}, mode="short", escalated="long", escalate=("goal",))
-    assert policy.select(("failure",), STATE, None) == PRUNED
-    assert policy.select(("goal",), STATE, None) == FULL
+    assert policy.select(Decision(0, ("failure",), replan=True), STATE) == PRUNED
+    assert policy.select(Decision(0, ("goal",), replan=True), STATE) == FULL
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
+from typing import Any
 
 import pytest
 from controller_traces import OVERRIDES, UNBOUNDED
@@ -14,7 +16,6 @@ from brace.controller import (
     ControllerState,
     Decision,
     Signals,
-    Verdict,
     decide,
 )
 
@@ -31,8 +32,13 @@ def after(config: ControllerConfig, *signals: Signals) -> tuple[Decision, Contro
     return decision, state
 
 
-def verdict(config: ControllerConfig, *signals: Signals) -> Verdict:
-    return after(config, *signals)[0].verdict
+def verdict(config: ControllerConfig, *signals: Signals) -> Decision:
+    """Without what is the same in all of them."""
+    return replace(after(config, *signals)[0], t=0, triggers=(), budget=None)
+
+
+def said(replan: bool, **more: Any) -> Decision:
+    return Decision(0, replan=replan, **more)
 
 
 def ended(t: int, *, changed: bool, goal: bool = False) -> Signals:
@@ -45,42 +51,42 @@ def flying(**what: object) -> Signals:
 
 def test_a_second_call_waits_for_exactly_the_cooldown() -> None:
     config = ControllerConfig(cooldown=3)
-    assert verdict(config, GOAL, Signals(), GOAL) == Verdict(False, gate="cooldown")
-    assert verdict(config, GOAL, Signals(), Signals(), GOAL) == Verdict(True)
+    assert verdict(config, GOAL, Signals(), GOAL) == said(False, gate="cooldown")
+    assert verdict(config, GOAL, Signals(), Signals(), GOAL) == said(True)
 
 
 def test_the_cooldown_runs_from_the_call_whether_or_not_the_plan_changed() -> None:
     config = ControllerConfig(cooldown=3)
     for changed in (False, True):
-        assert verdict(config, GOAL, ended(0, changed=changed), GOAL) == Verdict(False, gate="cooldown")
+        assert verdict(config, GOAL, ended(0, changed=changed), GOAL) == said(False, gate="cooldown")
 
 
 def test_a_changed_plan_lives_for_exactly_the_commit_window() -> None:
     config = ControllerConfig(commit=3)
     start = (GOAL, ended(0, changed=True))
-    assert verdict(config, *start, GOAL) == Verdict(False, gate="commit")
-    assert verdict(config, *start, Signals(), GOAL) == Verdict(True)
+    assert verdict(config, *start, GOAL) == said(False, gate="commit")
+    assert verdict(config, *start, Signals(), GOAL) == said(True)
 
 
 def test_the_commit_window_runs_from_the_step_the_call_ended_not_from_when_it_was_told() -> None:
     config = ControllerConfig(commit=3)
     flight = (GOAL, flying(), flying(), flying())
-    assert verdict(config, *flight, ended(1, changed=True, goal=True)) == Verdict(True)
-    assert verdict(config, *flight, ended(2, changed=True, goal=True)) == Verdict(False, gate="commit")
+    assert verdict(config, *flight, ended(1, changed=True, goal=True)) == said(True)
+    assert verdict(config, *flight, ended(2, changed=True, goal=True)) == said(False, gate="commit")
 
 
 def test_a_plan_that_did_not_change_opens_no_commit_window() -> None:
-    assert verdict(ControllerConfig(commit=5), GOAL, ended(0, changed=False), GOAL) == Verdict(True)
+    assert verdict(ControllerConfig(commit=5), GOAL, ended(0, changed=False), GOAL) == said(True)
 
 
 def test_no_windows_at_all_honour_every_trigger() -> None:
-    assert verdict(ControllerConfig(), GOAL, ended(0, changed=True, goal=True), GOAL) == Verdict(True)
+    assert verdict(ControllerConfig(), GOAL, ended(0, changed=True, goal=True), GOAL) == said(True)
 
 
 def test_without_a_trigger_an_open_gate_says_nothing() -> None:
-    assert verdict(ControllerConfig(), Signals()) == Verdict(False)
-    assert verdict(ControllerConfig(cooldown=3), GOAL, Signals()) == Verdict(False)
-    assert verdict(ControllerConfig(), GOAL, flying()) == Verdict(False)
+    assert verdict(ControllerConfig(), Signals()) == said(False)
+    assert verdict(ControllerConfig(cooldown=3), GOAL, Signals()) == said(False)
+    assert verdict(ControllerConfig(), GOAL, flying()) == said(False)
 
 
 @pytest.mark.parametrize(
@@ -93,20 +99,20 @@ def test_without_a_trigger_an_open_gate_says_nothing() -> None:
 )
 def test_each_override_bypasses_a_closed_gate_and_can_be_switched_off(signals: Signals, cause: str) -> None:
     on = ControllerConfig(cooldown=9, override_failures=1)
-    assert verdict(on, GOAL, signals) == Verdict(True, override=cause)
+    assert verdict(on, GOAL, signals) == said(True, override=cause)
     others = tuple(name for name in OVERRIDES if name != cause)
     off = ControllerConfig(cooldown=9, override_failures=1, overrides=others)
-    assert verdict(off, GOAL, signals) == Verdict(False, gate="cooldown")
+    assert verdict(off, GOAL, signals) == said(False, gate="cooldown")
 
 
 def test_an_override_bypasses_the_commit_window_too() -> None:
     config = ControllerConfig(commit=9)
-    assert verdict(config, GOAL, ended(0, changed=True), CRITICAL) == Verdict(True, override="hazard")
+    assert verdict(config, GOAL, ended(0, changed=True), CRITICAL) == said(True, override="hazard")
 
 
 def test_a_warning_does_not_bypass_the_gate() -> None:
     config = ControllerConfig(cooldown=9)
-    assert verdict(config, GOAL, Signals(hazard="warning")) == Verdict(False, gate="cooldown")
+    assert verdict(config, GOAL, Signals(hazard="warning")) == said(False, gate="cooldown")
 
 
 def test_failures_bypass_the_gate_at_the_threshold_and_then_count_anew() -> None:
@@ -125,7 +131,7 @@ def test_a_success_ends_the_row_of_failures() -> None:
 
 def test_no_override_is_logged_when_the_gate_is_open() -> None:
     trouble = Signals(hazard="critical", deadlock=True, failed=True)
-    assert verdict(ControllerConfig(override_failures=1), trouble) == Verdict(True)
+    assert verdict(ControllerConfig(override_failures=1), trouble) == said(True)
 
 
 @pytest.mark.parametrize(
@@ -133,20 +139,20 @@ def test_no_override_is_logged_when_the_gate_is_open() -> None:
 )
 def test_while_a_call_runs_other_triggers_are_refused_as_in_flight(what: dict[str, object]) -> None:
     config = ControllerConfig(override_failures=1)
-    assert verdict(config, GOAL, flying(**what)) == Verdict(False, gate="in_flight")
+    assert verdict(config, GOAL, flying(**what)) == said(False, gate="in_flight")
 
 
 def test_a_critical_hazard_cancels_the_call_in_flight() -> None:
     hazard = flying(hazard="critical")
-    assert verdict(ControllerConfig(), GOAL, hazard) == Verdict(True, cancel="hazard")
+    assert verdict(ControllerConfig(), GOAL, hazard) == said(True, cancel="hazard")
     closed = ControllerConfig(cooldown=9)
-    assert verdict(closed, GOAL, hazard) == Verdict(True, override="hazard", cancel="hazard")
+    assert verdict(closed, GOAL, hazard) == said(True, override="hazard", cancel="hazard")
 
 
 @pytest.mark.parametrize("cooldown", [0, 9])
 def test_a_critical_hazard_cancels_only_if_its_override_is_on(cooldown: int) -> None:
     config = ControllerConfig(cooldown=cooldown, overrides=("deadlock", "failures"))
-    assert verdict(config, GOAL, flying(hazard="critical")) == Verdict(False, gate="in_flight")
+    assert verdict(config, GOAL, flying(hazard="critical")) == said(False, gate="in_flight")
 
 
 @pytest.mark.parametrize("order", list(permutations(OVERRIDES)))
@@ -160,15 +166,15 @@ def test_a_critical_hazard_cancels_whatever_else_is_wrong_and_however_overrides_
 
 def test_a_goal_change_cancels_only_through_an_open_gate() -> None:
     goal = flying(goal_changed=True)
-    assert verdict(ControllerConfig(), GOAL, goal) == Verdict(True, cancel="goal")
-    assert verdict(ControllerConfig(cooldown=2), GOAL, goal) == Verdict(False, gate="in_flight")
-    assert verdict(ControllerConfig(cooldown=2), GOAL, goal, goal) == Verdict(True, cancel="goal")
+    assert verdict(ControllerConfig(), GOAL, goal) == said(True, cancel="goal")
+    assert verdict(ControllerConfig(cooldown=2), GOAL, goal) == said(False, gate="in_flight")
+    assert verdict(ControllerConfig(cooldown=2), GOAL, goal, goal) == said(True, cancel="goal")
 
 
 def test_a_goal_change_does_not_borrow_another_cause_to_cancel() -> None:
     config = ControllerConfig(cooldown=9, override_failures=1)
     both = flying(goal_changed=True, failed=True, deadlock=True)
-    assert verdict(config, GOAL, both) == Verdict(False, gate="in_flight")
+    assert verdict(config, GOAL, both) == said(False, gate="in_flight")
 
 
 def test_both_counters_tick_while_a_call_is_in_flight() -> None:
@@ -180,8 +186,8 @@ def test_a_cancelling_call_starts_the_cooldown_anew() -> None:
     config = ControllerConfig(cooldown=2)
     goal = flying(goal_changed=True)
     # Called at 0, cancelled for a new one at 2, so the next is due at 4.
-    assert verdict(config, GOAL, flying(), goal, goal) == Verdict(False, gate="in_flight")
-    assert verdict(config, GOAL, flying(), goal, flying(), goal) == Verdict(True, cancel="goal")
+    assert verdict(config, GOAL, flying(), goal, goal) == said(False, gate="in_flight")
+    assert verdict(config, GOAL, flying(), goal, flying(), goal) == said(True, cancel="goal")
 
 
 @pytest.mark.parametrize(
@@ -201,27 +207,27 @@ def test_an_event_in_the_cooldown_is_answered_when_it_is_over_and_once(event: Si
 
 def test_an_event_during_a_call_is_answered_after_it() -> None:
     failed, landed = flying(failed=True), Signals(outcome=CallOutcome(3, changed=True))
-    assert verdict(ControllerConfig(), GOAL, failed) == Verdict(False, gate="in_flight")
-    assert verdict(ControllerConfig(), GOAL, failed, flying()) == Verdict(False)
-    assert verdict(ControllerConfig(), GOAL, failed, flying(), landed) == Verdict(True)
+    assert verdict(ControllerConfig(), GOAL, failed) == said(False, gate="in_flight")
+    assert verdict(ControllerConfig(), GOAL, failed, flying()) == said(False)
+    assert verdict(ControllerConfig(), GOAL, failed, flying(), landed) == said(True)
     # A new plan starts the commit window: the event waits for its end.
     config = ControllerConfig(commit=2)
-    assert verdict(config, GOAL, failed, flying(), landed) == Verdict(False)
-    assert verdict(config, GOAL, failed, flying(), landed, Signals(), Signals()) == Verdict(True)
+    assert verdict(config, GOAL, failed, flying(), landed) == said(False)
+    assert verdict(config, GOAL, failed, flying(), landed, Signals(), Signals()) == said(True)
 
 
 def test_a_goal_change_held_back_cancels_the_call_once_the_gate_is_open() -> None:
     goal = flying(goal_changed=True)
-    assert verdict(ControllerConfig(cooldown=2), GOAL, goal, flying()) == Verdict(True, cancel="goal")
+    assert verdict(ControllerConfig(cooldown=2), GOAL, goal, flying()) == said(True, cancel="goal")
 
 
 def test_what_is_no_event_is_not_remembered() -> None:
     passing = Signals(hazard="warning", deadlock=True, exhausted=True)
     config = ControllerConfig(cooldown=3, overrides=())
-    assert verdict(config, GOAL, passing, Signals(), Signals()) == Verdict(False)
+    assert verdict(config, GOAL, passing, Signals(), Signals()) == said(False)
 
 
 def test_an_override_s_call_answers_what_was_held_back() -> None:
     config = ControllerConfig(cooldown=3)
     steps = (GOAL, Signals(failed=True), Signals(hazard="critical"), *[Signals()] * 3)
-    assert verdict(config, *steps) == Verdict(False)
+    assert verdict(config, *steps) == said(False)

@@ -67,7 +67,7 @@ class Ledger:
             self.causes.append({cause for cause in config.overrides if present[cause]})
             if step.decision.replan:
                 last_call, evidence = t, []
-            if step.decision.verdict.override == "failures":
+            if step.decision.override == "failures":
                 failures = 0
 
     def open(self, config: ControllerConfig, t: int) -> bool:
@@ -100,7 +100,7 @@ def test_without_overrides_a_trigger_is_honoured_exactly_when_the_gate_is_open(
     run = drive(config, trace)
     ledger = Ledger(config, run)
     for t, step in enumerate(run.steps):
-        verdict, triggers = step.decision.verdict, step.decision.triggers
+        verdict, triggers = step.decision, step.decision.triggers
         free = not step.signals.in_flight or "goal" in triggers
         assert verdict.replan == (bool(triggers) and free and ledger.open(config, t))
         assert (step.decision.budget is not None) == verdict.replan
@@ -132,14 +132,14 @@ def test_the_first_trigger_ever_is_always_admitted(config: ControllerConfig, tra
     triggered = [decision for decision in drive(config, trace).decisions if decision.triggers]
     if triggered:
         assert triggered[0].replan
-        assert triggered[0].verdict.override is None
+        assert triggered[0].override is None
 
 
 @settings(deadline=None, max_examples=150)
 @given(configs(overrides=True), traces)
 def test_every_breach_of_a_spacing_is_logged_as_an_override(config: ControllerConfig, trace: Trace) -> None:
     run = drive(config, trace)
-    overridden = {decision.t for decision in run.decisions if decision.verdict.override}
+    overridden = {decision.t for decision in run.decisions if decision.override}
     for earlier, later in pairwise(run.calls):
         assert later - earlier >= config.cooldown or later in overridden
     for before, after in pairwise(run.changes):
@@ -154,7 +154,7 @@ def test_an_override_names_a_cause_that_was_there_and_only_when_the_gate_was_clo
     run = drive(config, trace)
     ledger = Ledger(config, run)
     for t, step in enumerate(run.steps):
-        verdict = step.decision.verdict
+        verdict = step.decision
         if verdict.override is not None:
             assert verdict.replan
             assert verdict.override in ledger.causes[t]
@@ -169,7 +169,7 @@ def test_a_refusal_names_the_window_that_is_really_closed(config: ControllerConf
     run = drive(config, trace)
     ledger = Ledger(config, run)
     for t, step in enumerate(run.steps):
-        match step.decision.verdict.gate:
+        match step.decision.gate:
             case "in_flight":
                 assert step.signals.in_flight
             case "cooldown":
@@ -186,7 +186,7 @@ def test_a_refusal_names_the_window_that_is_really_closed(config: ControllerConf
 @given(configs(overrides=True), traces)
 def test_a_cancelled_call_is_one_that_was_in_flight(config: ControllerConfig, trace: Trace) -> None:
     for step in drive(config, trace).steps:
-        verdict = step.decision.verdict
+        verdict = step.decision
         assert (verdict.cancel is not None) == (verdict.replan and step.signals.in_flight)
 
 

@@ -137,7 +137,7 @@ def test_a_refused_trigger_does_not_clear_the_evidence_of_deadlock() -> None:
 def test_an_override_clears_the_evidence_so_that_one_deadlock_is_one_override() -> None:
     config = ControllerConfig(window=3, cooldown=SHUT)
     decisions = said(config, [Signals(goal_changed=True)] + [STILL] * 7)
-    overridden = [decision.t for decision in decisions if decision.verdict.override == "deadlock"]
+    overridden = [decision.t for decision in decisions if decision.override == "deadlock"]
     assert overridden == [3, 6]
 
 

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from brace.erecap import Engine, Keep
 from brace.erecap.scorers import ScoreInput, Scorer
 from brace.erecap.static import buckets
-from brace.erecap.static.breakeven import BreakEven
-from brace.erecap.static.buckets import LARGEST, bucket_of, quantum, shape_of
+from brace.erecap.static.buckets import LARGEST, BreakEven, bucket_of, quantum, shape_of
 from brace.erecap.static.context import StaticContext
-from brace.erecap.static.reading import counts_of
+from brace.erecap.static.prefill import counts_of
 from brace.errors import BraceError, ConfigError
 
 LAYERS = 28
@@ -101,7 +100,7 @@ def test_all_lengths_of_a_bucket_are_read_as_by_the_eager_path(
     for seed, tokens in enumerate(lengths):
         ids = ids_of(tokens, seed)
         wanted, found = (engine.prefill(ids, keep=Keep(ratio=ratio)) for engine in (eager, static))
-        assert found.how.startswith("bucket of 128")
+        assert found.path_note.startswith("bucket of 128")
         assert all(torch.equal(a, b) for a, b in zip(found.survivors, wanted.survivors, strict=True))
         assert torch.allclose(found.context.logits, wanted.context.logits, atol=2e-4)
         new = ids_of(5, seed + 50)
@@ -116,7 +115,7 @@ def test_a_text_above_the_largest_bucket_is_read_without_one_and_says_so(
     scorer = scorer_of("predictor", model)
     eager, static = (Engine(model, scorer, path=path) for path in ("eager", "static"))  # type: ignore[arg-type]
     wanted, found = (engine.prefill(ids_of(150), keep=Keep(ratio=0.6)) for engine in (eager, static))
-    assert found.how == "static, no bucket"
+    assert found.path_note == "static, no bucket"
     assert all(torch.equal(a, b) for a, b in zip(found.survivors, wanted.survivors, strict=True))
     assert torch.allclose(found.context.logits, wanted.context.logits, atol=2e-4)
 
@@ -143,7 +142,7 @@ def test_below_the_break_even_a_ratio_prunes_nothing_and_a_budget_still_binds(
     whole = engine.prefill(ids_of(150), keep=Keep(ratio=0.6))
     assert whole.schedules[0].last == 150
     assert whole.survivors[-1].all()
-    assert whole.how.endswith("not pruned: a fake")
+    assert whole.path_note.endswith("not pruned: a fake")
     assert engine.prefill(ids_of(150), keep=Keep(budget=60)).schedules[0].last == 60
 
 
@@ -164,4 +163,4 @@ def test_out_of_memory_is_said_in_words_and_nothing_is_taken(model: Any, path: A
         with pytest.raises(BraceError, match=r"out of memory while reading 80 tokens .*shorten the context"):
             engine.prefill(ids_of(80), keep=Keep(ratio=0.5))
     if engine._static is not None:
-        assert engine._static.arena.take([10], engine).start == 0
+        assert engine._static.buffers.allocate([10], engine).start == 0

@@ -9,7 +9,8 @@ import torch
 from erecap_kit import POSITIONS, RATIO, VOCAB, close, engine_of, greedy, padded, row, text
 from torch import Tensor
 
-from brace.erecap import Context, KvCache, Writing, write
+from brace.erecap import Context, Writing, write
+from brace.erecap.eager import EagerContext
 from brace.errors import ConfigError
 
 ENGINE = engine_of("llama")
@@ -46,7 +47,9 @@ def planted(chances: Sequence[float], rows: int) -> Context:
     """Nothing but the next token's chances."""
     logits = torch.full((rows, VOCAB), -torch.inf, dtype=torch.float64)
     logits[:, : len(chances)] = torch.tensor(chances, dtype=torch.float64).log()
-    return Context(KvCache(), [], [], torch.zeros(rows, dtype=torch.long), logits)
+    made = EagerContext(rows, 0, logits.device)
+    made.logits = logits
+    return made
 
 
 def shares(chances: Sequence[float], how: Writing, rows: int = 4000) -> list[float]:

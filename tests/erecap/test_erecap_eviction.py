@@ -22,20 +22,19 @@ from erecap_kit import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brace.erecap import Engine, Keep, Session, pruning_layers
-from brace.erecap.judging import Judge
+from brace.erecap import Engine, Keep, PrefixScorer, Session, pruning_layers
 from brace.erecap.scorers import ScoreInput
 from brace.errors import BraceError
 from brace.registry import scorers
 
 PROMPT, SUFFIX = text(50), text(13, seed=2)
-LASTING = ["predictor", "recency", "hidden-norm", "random"]
+CACHEABLE = ["predictor", "recency", "hidden-norm", "random"]
 
 
 class Planted(FakeScorer):
-    """Planted scores that last."""
+    """Planted scores that can be cached."""
 
-    lasts = True
+    cacheable = True
 
 
 def engine(worth: list[float] | None = None, path: Any = "auto") -> Engine:
@@ -49,7 +48,7 @@ def test_news_see_what_is_left_and_what_is_left_has_seen_everything(name: str, a
     reading = session.read(PROMPT[:40] + SUFFIX)
     assert (reading.how, reading.tokens_cached, reading.tokens_read) == ("evicted", 40, 13)
     kept = [set(layer[0].tolist()) for layer in session.context.positions]
-    assert session.context.cache.lengths() == Keep(budget=45).schedule(53, LAYERS).lengths()
+    assert session.context.lengths() == Keep(budget=45).schedule(53, LAYERS).lengths()
     assert reading.kept_last == 45
 
     def unseen(layer: int) -> torch.Tensor:
@@ -61,15 +60,16 @@ def test_news_see_what_is_left_and_what_is_left_has_seen_everything(name: str, a
     close(session.context.logits[0], expected, attention)
 
 
-@pytest.mark.parametrize("kind", LASTING)
-def test_what_was_noted_gives_the_scores_of_a_longer_text(kind: str) -> None:
+@pytest.mark.parametrize("kind", CACHEABLE)
+def test_cached_scores_give_the_scores_of_a_longer_text(kind: str) -> None:
     model = model_of("llama")
     one, layer = Engine(model, scorer_of(kind, model)), pruning_layers(LAYERS)[0]
     short = one.prefill(row(PROMPT), remember=True).context
-    assert short.worth is not None
-    assert sorted(short.worth) == list(pruning_layers(LAYERS))
-    again = one.scorer.again(layer, short.worth[layer], short.positions[layer], torch.tensor([[62]]))
-    whole = Judge(one, layer).scores(PROMPT + SUFFIX)[:50]
+    cached = short.scores(layer)
+    assert cached is not None
+    assert tuple(short.complete_scores()) == pruning_layers(LAYERS)
+    again = one.scorer.rescore(layer, cached, short.positions[layer], torch.tensor([[62]]))
+    whole = PrefixScorer(one, layer).scores(PROMPT + SUFFIX)[:50]
     assert torch.allclose(again[0].double(), whole.double(), atol=1e-4)
 
 
@@ -115,7 +115,7 @@ def test_the_worst_go_first() -> None:
 
 
 @pytest.mark.parametrize("kind", ["attention", "head-tail"])
-def test_judgements_that_do_not_last_are_made_anew(kind: str) -> None:
+def test_scores_that_cannot_be_cached_are_made_anew(kind: str) -> None:
     session = Session(Engine(model_of("llama"), scorers.create(kind)), budget=60)
     session.read(PROMPT)
     assert session.read(PROMPT + SUFFIX).how == "compacted"
@@ -150,10 +150,10 @@ def test_scores_that_are_no_numbers_change_nothing() -> None:
     class Moody(Planted):
         spoil = False
 
-        def again(
-            self, layer: int, lasting: torch.Tensor, positions: torch.Tensor, last: torch.Tensor
+        def rescore(
+            self, layer: int, cached: torch.Tensor, positions: torch.Tensor, last: torch.Tensor
         ) -> torch.Tensor:
-            return lasting + (float("nan") if self.spoil else 0.0)
+            return cached + (float("nan") if self.spoil else 0.0)
 
     scorer = Moody(range(600))
     session = Session(Engine(model_of("llama"), scorer), budget=45)
@@ -162,20 +162,21 @@ def test_scores_that_are_no_numbers_change_nothing() -> None:
     with pytest.raises(BraceError, match="not finite"):
         session.read(PROMPT)
     scorer.spoil = False
-    assert session.context.cache.lengths() == [40] * LAYERS
+    assert session.context.lengths() == [40] * LAYERS
     assert session.read(PROMPT).how == "evicted"
 
 
-def test_without_being_asked_nothing_is_noted() -> None:
+def test_without_being_asked_nothing_is_remembered() -> None:
     asked: list[int] = []
 
     class Listening(Planted):
-        def lasting(self, given: ScoreInput) -> torch.Tensor:
+        def cacheable_score(self, given: ScoreInput) -> torch.Tensor:
             asked.append(given.layer)
-            return super().lasting(given)
+            return super().cacheable_score(given)
 
     one = Engine(model_of("llama"), Listening(range(600)))
-    assert one.prefill(row(PROMPT)).context.worth is None
+    context = one.prefill(row(PROMPT)).context
+    assert [context.scores(layer) for layer in range(LAYERS)] == [None] * LAYERS
     session = Session(one)
     session.read(PROMPT)
     session.read(PROMPT + SUFFIX)
@@ -183,8 +184,8 @@ def test_without_being_asked_nothing_is_noted() -> None:
 
 
 @pytest.mark.parametrize("path", ["eager", "static"])
-def test_what_was_written_and_stays_is_judged_or_read_again(path: str) -> None:
-    """Written tokens that the next prompt repeats were never judged on the static path."""
+def test_what_was_written_and_stays_is_scored_or_read_again(path: str) -> None:
+    """Written tokens that the next prompt repeats were never scored on the static path."""
     one = engine(path=path)
     session = Session(one, budget=60)
     session.read(text(70))

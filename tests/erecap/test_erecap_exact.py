@@ -34,7 +34,7 @@ sides = pytest.mark.parametrize("side", ["left", "right"])
 def test_keeping_everything_writes_what_generate_writes(name: str, attention: str, keep: Keep | None) -> None:
     engine, ids = engine_of(name, attention), row(text(61))
     prefill = engine.prefill(ids, keep=keep)
-    assert prefill.context.cache.lengths() == [61] * LAYERS
+    assert prefill.context.lengths() == [61] * LAYERS
     written = write(engine, prefill.context, Writing(NEW))
     assert written.tokens == generated(engine.backbone.model, ids, torch.ones_like(ids), NEW)
     assert written.reasons == ["length"]
@@ -124,7 +124,7 @@ def test_many_tokens_read_at_once_equal_one_by_one(name: str, attention: str) ->
     for token in more:
         stepped = engine.extend(other, row([token]))
     close(at_once, stepped, attention)
-    assert one.cache.lengths() == other.cache.lengths()
+    assert one.lengths() == other.lengths()
     assert [p.tolist() for p in one.positions] == [p.tolist() for p in other.positions]
     close(engine.extend(one, row([5])), engine.extend(other, row([5])), attention)
 

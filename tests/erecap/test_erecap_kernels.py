@@ -74,7 +74,7 @@ def test_keys_and_values_are_stored_where_they_belong_and_nowhere_else(
 @each_dtype
 @pytest.mark.parametrize(("start", "length"), [(0, 1), (3, 63), (10, 64), (100, 700)])
 @pytest.mark.parametrize("heads", [2, 4, 34])
-def test_one_query_on_a_part_of_the_arena(dtype: torch.dtype, start: int, length: int, heads: int) -> None:
+def test_one_query_on_a_part_of_the_buffers(dtype: torch.dtype, start: int, length: int, heads: int) -> None:
     keys, values = drawn(900, KV_HEADS, WIDTH, dtype=dtype), drawn(900, KV_HEADS, WIDTH, dtype=dtype) * 2
     queries = drawn(1, heads, WIDTH, dtype=dtype)
     where: Any = (torch.tensor(start, device=DEVICE), torch.tensor(length, device=DEVICE))

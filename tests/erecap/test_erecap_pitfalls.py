@@ -35,13 +35,13 @@ def test_layers_of_uneven_length_stay_uneven_and_right_over_many_tokens() -> Non
     engine, ids = engine_of("qwen2"), text(120)
     prefill = engine.prefill(row(ids), keep=STEEP)
     kept = kept_of(prefill, 0, torch.ones(1, 120))
-    start = prefill.context.cache.lengths()
+    start = prefill.context.lengths()
     assert len(set(start)) == 4
     more = text(150, seed=6)
     engine.extend(prefill.context, row(more[:70]))
     for token in more[70:]:
         logits = engine.extend(prefill.context, row([token]))
-    assert prefill.context.cache.lengths() == [length + 150 for length in start]
+    assert prefill.context.lengths() == [length + 150 for length in start]
     close(logits[0], reference("qwen2", "sdpa", ids, kept, more)[-1])
 
 

@@ -60,7 +60,7 @@ def test_more_than_the_positions_cannot_be_read_on_and_nothing_is_lost() -> None
     other = ENGINE.prefill(row(text(POSITIONS - 4)), keep=RATIO).context
     with pytest.raises(ConfigError, match="positions"):
         ENGINE.extend(context, row(text(5)))
-    assert context.cache.lengths() == other.cache.lengths()
+    assert context.lengths() == other.lengths()
     close(ENGINE.extend(context, row([5, 6, 7, 8])), ENGINE.extend(other, row([5, 6, 7, 8])))
 
 

@@ -53,7 +53,7 @@ def test_a_replaced_footer_reuses_the_common_beginning_exactly(name: str, attent
     reading = session.read([*PROMPT, 21, *SUFFIX, 11, 12])
     assert (reading.how, reading.tokens_cached, reading.changed_at) == ("extended", 50, 50)
     close(session.context.logits, all_at_once(name, attention, [*PROMPT, 21, *SUFFIX, 11, 12]), attention)
-    assert session.context.cache.lengths() == [66] * LAYERS
+    assert session.context.lengths() == [66] * LAYERS
 
 
 @families
@@ -70,7 +70,7 @@ def test_a_reading_that_breaks_off_leaves_the_session_whole(name: str, attention
     with pytest.raises(InterruptedError):
         session.read([*PROMPT, *SUFFIX])
     hook.remove()
-    assert session.context.cache.lengths() == [50] * LAYERS
+    assert session.context.lengths() == [50] * LAYERS
     assert session.read([*PROMPT, *SUFFIX]).tokens_cached == 50
     close(session.context.logits, all_at_once(name, attention, [*PROMPT, *SUFFIX]), attention)
 
@@ -154,8 +154,8 @@ def test_over_budget_is_compacted_to_the_budget_and_goes_on_from_there(name: str
     assert session.read(PROMPT).how == "read"
     reading = session.read(PROMPT + SUFFIX)
     assert (reading.how, reading.tokens_cached, reading.kept_last) == ("compacted", 0, 60)
-    lengths = engine.prefill(row(PROMPT + SUFFIX), keep=Keep(budget=60)).context.cache.lengths()
-    assert session.context.cache.lengths() == lengths
+    lengths = engine.prefill(row(PROMPT + SUFFIX), keep=Keep(budget=60)).context.lengths()
+    assert session.context.lengths() == lengths
     assert reading.kept_mean == pytest.approx(sum(lengths) / LAYERS)
     longer = PROMPT + SUFFIX + text(150, seed=8)
     reading = session.read(longer)
@@ -237,7 +237,7 @@ def test_any_history_of_edits_reads_like_the_last_prompt_alone_or_keeps_the_budg
         assert reading.tokens == len(ids) == int(session.context.next_position)
         assert 0 <= reading.tokens_cached < len(ids)
         assert (reading.tokens_cached == 0) == (reading.how in ("restarted", "compacted"))
-        lengths = session.context.cache.lengths()
+        lengths = session.context.lengths()
         assert (reading.kept_last, reading.kept_mean) == (lengths[-1], pytest.approx(sum(lengths) / LAYERS))
         assert reading.kept_last == len(ids) or (budget is not None and reading.kept_last <= budget)
         if all(length == len(ids) for length in lengths):

@@ -1,4 +1,4 @@
-"""The static path does what the eager one does, in every family, and its arena loses nothing."""
+"""The static path does what the eager one does, in every family, and its buffers lose nothing."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from erecap_kit import FAMILIES, VOCAB, model_of, scorer_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brace.erecap import AnyContext, Engine, Keep, Session, Writing, write
+from brace.erecap import Context, Engine, Keep, Session, Writing, write
 from brace.erecap.backbone import Backbone
 from brace.erecap.scorers import Predictor, ScoreInput, Scorer
-from brace.erecap.static.arena import Arena
-from brace.erecap.static.context import StaticContext
+from brace.erecap.static.context import StaticBuffers, StaticContext
 from brace.erecap.static.path import ROOM
 from brace.errors import BraceError, ConfigError
 
@@ -57,8 +56,8 @@ def test_it_keeps_and_says_the_same(family: str, kept: str) -> None:
     for mine, theirs in zip(found.survivors, wanted.survivors, strict=True):
         assert torch.equal(mine, theirs)
     assert torch.allclose(found.context.logits, wanted.context.logits, atol=CLOSE)
-    assert found.context.cache.lengths() == wanted.context.cache.lengths()
-    assert found.context.cache.nbytes() == wanted.context.cache.nbytes()
+    assert found.context.lengths() == wanted.context.lengths()
+    assert found.context.nbytes() == wanted.context.nbytes()
     for more in (1, 1, 7, 1, 40):
         new = ids_of(more, seed=more)
         logits = [engine.extend(one.context, new) for engine, one in ((eager, wanted), (static, found))]
@@ -78,7 +77,9 @@ def test_it_writes_the_same(family: str) -> None:
     assert len(set(texts[0][0])) > 3
 
 
-@pytest.mark.parametrize("scorer", ["recency", "attention", "hidden-norm", "head-tail", "random"])
+@pytest.mark.parametrize(
+    "scorer", ["recency", "attention", "hidden-norm", "head-tail", "random", "grad-hidden"]
+)
 def test_it_takes_every_scorer(scorer: str) -> None:
     eager, static = both("llama", scorer)
     ids = ids_of(130)
@@ -97,7 +98,7 @@ def test_it_takes_every_scorer(scorer: str) -> None:
 @settings(max_examples=25, deadline=None)
 def test_reading_on_and_forgetting_in_any_order(steps: list[tuple[str, int]]) -> None:
     eager, static = both("llama")
-    contexts: list[AnyContext] = [
+    contexts: list[Context] = [
         engine.prefill(ids_of(100), keep=Keep(ratio=0.6)).context for engine in (eager, static)
     ]
     for number, (step, size) in enumerate(steps):
@@ -109,7 +110,7 @@ def test_reading_on_and_forgetting_in_any_order(steps: list[tuple[str, int]]) ->
             engine.extend(one, new, every=True) for engine, one in zip((eager, static), contexts, strict=True)
         ]
         assert torch.allclose(logits[0], logits[1], atol=CLOSE)
-        assert contexts[0].cache.lengths() == contexts[1].cache.lengths()
+        assert contexts[0].lengths() == contexts[1].lengths()
 
 
 @pytest.mark.parametrize("evict", [True, False])
@@ -131,7 +132,7 @@ def test_a_session_reads_the_same_and_reuses_the_same(evict: bool) -> None:
     assert ways >= {"read", "extended", "evicted" if evict else "compacted"}
 
 
-def test_a_context_that_outgrows_its_block_moves_and_others_stay() -> None:
+def test_a_context_that_outgrows_its_allocation_moves_and_others_stay() -> None:
     eager, static = both("llama")
     other = static.prefill(ids_of(50, seed=9)).context
     before = other.logits.clone()
@@ -145,7 +146,7 @@ def test_a_context_that_outgrows_its_block_moves_and_others_stay() -> None:
     again = static.extend(other, long)
     assert torch.allclose(again, static.extend(static.prefill(ids_of(50, seed=9)).context, long), atol=CLOSE)
     assert torch.equal(before, static.prefill(ids_of(50, seed=9)).context.logits)
-    assert blocker.cache.lengths()[0] == 50
+    assert blocker.lengths()[0] == 50
 
 
 def test_two_contexts_can_be_written_from_in_turn() -> None:
@@ -219,11 +220,11 @@ def test_mistakes_are_answered() -> None:
     st.lists(st.one_of(st.integers(0, 9), st.lists(st.integers(1, 400), min_size=3, max_size=3)), max_size=20)
 )
 @settings(deadline=None)
-def test_blocks_never_overlap_and_growing_keeps_what_is_there(steps: list[int | list[int]]) -> None:
+def test_allocations_never_overlap_and_growing_keeps_what_is_there(steps: list[int | list[int]]) -> None:
     class Owner:
         pass
 
-    arena = Arena(1, 2, torch.float32, torch.device("cpu"))
+    buffers = StaticBuffers(1, 2, torch.float32, torch.device("cpu"))
     held: list[tuple[Owner, Any, float]] = []
     for number, step in enumerate(steps):
         if isinstance(step, int):
@@ -232,23 +233,23 @@ def test_blocks_never_overlap_and_growing_keeps_what_is_there(steps: list[int | 
                 gc.collect()
             continue
         owner = Owner()
-        block = arena.take(step, owner)
-        held.append((owner, block, float(number)))
+        allocation = buffers.allocate(step, owner)
+        held.append((owner, allocation, float(number)))
         for index in range(3):
-            for part in arena.layer(block, index):
+            for part in buffers.layer(allocation, index):
                 assert len(part) == step[index]
                 part.fill_(number)
-    for _, block, value in held:
+    for _, allocation, value in held:
         for index in range(3):
-            assert all((part == value).all() for part in arena.layer(block, index))
+            assert all((part == value).all() for part in buffers.layer(allocation, index))
 
 
-def test_a_block_given_back_is_used_again() -> None:
-    arena = Arena(1, 2, torch.float32, torch.device("cpu"))
+def test_a_freed_allocation_is_used_again() -> None:
+    buffers = StaticBuffers(1, 2, torch.float32, torch.device("cpu"))
     owners = [Predictor.fresh("llama", 8, (3,)) for _ in range(2)]
-    first = arena.take([300, 100], owners[0])
-    arena.take([300], owners[1])
-    size = arena.nbytes
-    arena.give_back(first)
-    assert arena.take([400], owners[0]).start == first.start
-    assert arena.nbytes == size
+    first = buffers.allocate([300, 100], owners[0])
+    buffers.allocate([300], owners[1])
+    size = buffers.nbytes
+    buffers.free(first)
+    assert buffers.allocate([400], owners[0]).start == first.start
+    assert buffers.nbytes == size

@@ -55,13 +55,13 @@ def test_caches_are_as_long_as_the_schedule_says_and_survivors_keep_their_positi
     prefill = engine.prefill(row(text(120)), keep=Keep(ratio=0.6))
     context = prefill.context
     assert prefill.schedules[0].layers == (3, 5)
-    assert context.cache.lengths() == prefill.schedules[0].lengths() == [120] * 3 + [72] * 2 + [43] * 3
-    assert context.cache.nbytes() == prefill.schedules[0].kv_bytes(*engine.backbone.kv_shape, 8)
+    assert context.lengths() == prefill.schedules[0].lengths() == [120] * 3 + [72] * 2 + [43] * 3
+    assert context.nbytes() == prefill.schedules[0].kv_bytes(*engine.backbone.kv_shape, 8)
     for layer in range(LAYERS):
         assert context.positions[layer][0].tolist() == places(prefill, layer)
-        assert context.cache.layers[layer].view()[0].shape[2] == len(places(prefill, layer))
+        assert context.layers[layer].keys.shape[2] == len(places(prefill, layer))
     engine.extend(context, row([5, 6]))
-    assert context.cache.lengths() == [122] * 3 + [74] * 2 + [45] * 3
+    assert context.lengths() == [122] * 3 + [74] * 2 + [45] * 3
     assert all(positions[0, -2:].tolist() == [120, 121] for positions in context.positions)
 
 
@@ -85,7 +85,7 @@ def test_head_tail_and_the_best_others_live(tokens: int, ratio: float, seed: int
 def test_a_budget_by_token_is_met_exactly(tokens: int, budget: int, seed: int) -> None:
     prefill = read(tokens, planted(tokens, seed), Keep(budget=budget, layers=(1, 3, 5, 7)))
     assert len(places(prefill, LAYERS - 1)) == min(budget, tokens)
-    assert prefill.context.cache.lengths() == prefill.schedules[0].lengths()
+    assert prefill.context.lengths() == prefill.schedules[0].lengths()
 
 
 @few

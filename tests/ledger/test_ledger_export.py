@@ -9,8 +9,7 @@ from polars.testing import assert_frame_equal
 
 from brace.errors import LedgerError
 from brace.ledger import Phase, Step
-from brace.ledger.export import to_parquet
-from brace.ledger.reader import load_run
+from brace.ledger.reader import load_run, to_parquet
 
 
 def test_parquet_holds_the_same_tables(tmp_path: Path) -> None:

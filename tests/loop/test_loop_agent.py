@@ -43,7 +43,7 @@ def test_a_step_does_not_block_while_the_planner_thinks() -> None:
         first = agent.step(["door ahead"])
         assert time.perf_counter() - start < 5
         assert (first.decision.replan, first.plan, agent.thinking) == (True, Plan(), True)
-        assert agent.step().decision.verdict.gate == "in_flight"
+        assert agent.step().decision.gate == "in_flight"
         release.set()
         arrived = until(agent, lambda step: step.arrived)
         assert str(arrived.plan) == "goto(door)"
@@ -171,7 +171,7 @@ def test_a_critical_hazard_cancels_what_is_in_flight() -> None:
         agent.step()
         assert entered.wait(10)
         step = agent.step(["person ahead"], hazard="critical")
-        assert (step.decision.verdict.cancel, step.decision.verdict.override) == ("hazard", "hazard")
+        assert (step.decision.cancel, step.decision.override) == ("hazard", "hazard")
         assert str(until(agent, lambda s: s.arrived).plan) == "stop()"
         hang.set()
 
@@ -179,7 +179,7 @@ def test_a_critical_hazard_cancels_what_is_in_flight() -> None:
 def test_a_goal_change_is_remembered_until_it_is_asked_for() -> None:
     with Agent(lambda p: "goto(a)", while_thinking="hold", controller=ControllerConfig(cooldown=3)) as agent:
         agent.step()
-        assert agent.step(goal="b").decision.verdict.gate == "cooldown"
+        assert agent.step(goal="b").decision.gate == "cooldown"
         assert agent.step().decision.triggers == ()
         asked = agent.step().decision
         assert (asked.replan, asked.triggers) == (True, ("goal",))

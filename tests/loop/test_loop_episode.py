@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from brace.callpath import CallPath, Mode, PlannerPool
+from brace.callpath import CallPath, Fit, Mode, PlannerPool
 from brace.callpath.compress import NoCompression
 from brace.context import plan_template
 from brace.controller import Budget, Controller, ControllerConfig, FixedPolicy
@@ -42,7 +42,7 @@ def play(
     clock: Any = None,
 ) -> tuple[Episode, Ledger]:
     planner = FunctionPlanner(answer if callable(answer) else lambda prompt: answer)
-    mode = Mode(NoCompression(), plan_template(SKILLS.describe()))
+    mode = Mode(plan_template(SKILLS.describe()), (Fit(NoCompression()),))
     path = CallPath(PlannerPool(planner), {"full": mode}, SKILLS)
     policy = FixedPolicy({"full": Budget("full", None, slo_ms)}, mode="full")
     ledger = Ledger()

@@ -11,8 +11,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from brace.context import Segment, plan_template
-from brace.context.buffer import ContextBuffer
+from brace.context import ContextBuffer, Segment, plan_template
 from brace.plan import Arg, Skill, SkillSet
 from brace.planners import LineSpan, Prompt, Usage
 from brace.planners.local import TransformersPlanner

@@ -19,6 +19,7 @@ from transformers import PreTrainedTokenizerFast
 from brace.erecap.scorers import Predictor
 from brace.errors import BraceError, ConfigError, UnknownNameError
 from brace.planners import local
+from brace.planners.local import TransformersPlanner
 from brace.registry import planners
 
 
@@ -29,7 +30,7 @@ def create(name: str, **options: Any) -> Any:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"granularity": "word"}, "must be token or segment"),
+        ({"granularity": "word"}, "'granularity' = 'word'; known: segment, token"),
         ({"max_new_tokens": 0}, "1 or more"),
         ({"dtype": "bf16"}, "did you mean 'bfloat16'"),
         ({"device": "quantum"}, "device = 'quantum'"),
@@ -65,9 +66,19 @@ def test_the_scorer_decides_what_survives(folder: Path) -> None:
     assert len(texts) > 1
 
 
-def test_a_world_without_skills_is_refused(folder: Path) -> None:
-    with pytest.raises(ConfigError, match="needs a world with skills"):
-        create("transformers", model=str(folder)).bind(object())
+@pytest.mark.parametrize("options", [{"granularity": "word"}, {"dtype": "bf16"}, {"path": "fast"}])
+def test_a_wrong_choice_is_refused_also_where_no_registry_made_the_planner(options: dict[str, Any]) -> None:
+    ((name, value),) = options.items()
+    with pytest.raises(
+        ConfigError, match=f"planner TransformersPlanner, option '{name}' = '{value}'.*known:"
+    ):
+        TransformersPlanner("nowhere", **options)
+
+
+def test_every_option_says_what_it_does_and_the_embedded_planner_has_neither_model_nor_template() -> None:
+    own, embedded = planners.options("transformers"), planners.options("embedded")
+    assert all(option.doc for option in own)
+    assert [option for option in own if option.name not in ("model", "chat")] == list(embedded)
 
 
 def test_a_missing_or_broken_model_is_said(tmp_path: Path, folder: Path) -> None:

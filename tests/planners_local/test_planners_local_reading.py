@@ -30,7 +30,7 @@ def engine(folder: Path) -> Engine:
 
 @pytest.fixture(scope="module")
 def lasting(folder: Path) -> Engine:
-    """With a scorer whose judgements last."""
+    """With a scorer whose scores can be cached."""
     return Engine(load_model(folder)[0], scorers.create("hidden-norm"))
 
 
@@ -181,11 +181,11 @@ def test_reading_leaves_no_hooks_in_the_model(engine: Engine) -> None:
 def test_an_earlier_episode_s_caches_are_not_kept(engine: Engine, budget: int | None, then: int) -> None:
     reader = PromptReader(engine, reuse=True)
     read(reader, tokens(600, seed=1), budget)
-    old = weakref.ref(reader.context.cache)
+    old = weakref.ref(reader.context.layers[0])
     read(reader, tokens(then), budget)
     gc.collect()
     assert old() is None
-    assert max(reader.context.cache.lengths()) == then
+    assert max(reader.context.lengths()) == then
 
 
 @pytest.mark.parametrize(
@@ -304,5 +304,5 @@ def test_what_was_pruned_for_a_reading_that_was_cut_is_not_taken_for_the_whole(l
     read(reader, tokens(150), 160)
     with pytest.raises(TimeUp):
         read(reader, tokens(300), 160, looks=5)
-    assert min(reader.context.cache.lengths()) < 145, "room was made before it was cut"
+    assert min(reader.context.lengths()) < 145, "room was made before it was cut"
     assert read(reader, tokens(300), None).kept_last == 300

@@ -79,7 +79,7 @@ def test_what_was_read_along_in_vain_is_forgotten(engine: CountedEngine) -> None
     # A draft that is wrong somewhere in its middle.
     writer._last = [5] * DRAFT
     list(writer.write(session.context, None, FakeLimits(), PROMPT))
-    held = session.context.cache.lengths()
+    held = session.context.lengths()
     assert set(held) == {int(session.context.next_position[0])}
     assert held[0] <= len(PROMPT) + 30
     once = [*PROMPT, *writer._last[: held[0] - len(PROMPT)]]

@@ -169,7 +169,7 @@ def test_after_the_deadline_nobody_asks_the_server_how_much_it_has_written() -> 
         return stalls(connection, request)
 
     with serving(behave) as server, pool_at(server.url, tokenizer="server") as pool:
-        path = CallPath(pool, {"full": Mode(NoCompression(), PromptTemplate())})
+        path = CallPath(pool, {"full": Mode(NoCompression(), PromptTemplate("{context}Plan:\n"))})
         result = path.run(CallRequest([], "full", None, Deadline(150)))
         assert [request.path for request in server.requests] == [
             "/apply-template", "/tokenize", "/v1/chat/completions",

@@ -11,8 +11,7 @@ from fake_server import DONE, KEY, answers, ask, data, event, planner_at, pool_a
 import brace.planners.endpoint as endpoint_package
 from brace.errors import ConfigError, MissingExtraError
 from brace.planners import Usage
-from brace.planners.endpoint.options import find_key
-from brace.planners.openai import OpenAIPlanner
+from brace.planners.openai import OpenAIPlanner, find_key
 from brace.registry import planners
 from fake_world import FakeLine
 
@@ -170,21 +169,21 @@ def test_what_cannot_be_a_key_is_refused_without_being_shown(
     ("options", "message"),
     [
         ({"base_url": "127.0.0.1:8080"}, "base_url = .*http"),
-        ({"base_url": 8080}, "base_url = 8080"),
+        ({"base_url": 8080}, "'base_url' = 8080: Expected `str`, got `int`"),
         ({"base_url": "http://user:pw@host/v1"}, "base_url has a user, a password or a query"),
         ({"base_url": "https://host/v1?key=pw"}, "base_url has a user, a password or a query"),
         ({"model": ""}, "model = ''"),
-        ({"model": 7}, "model = 7"),
+        ({"model": 7}, "'model' = 7: Expected `str`, got `int`"),
         ({"max_tokens": 0}, "max_tokens = 0: must be a whole number"),
-        ({"max_tokens": "many"}, "max_tokens = 'many'"),
-        ({"max_tokens": True}, "max_tokens = True"),
+        ({"max_tokens": "many"}, "'max_tokens' = 'many': Expected `int`, got `str`"),
+        ({"max_tokens": True}, "'max_tokens' = True: Expected `int`, got `bool`"),
         ({"extra": {"max_completion_tokens": 1.5}}, "max_tokens = 1.5"),
-        ({"extra": ["seed"]}, "extra = .*mapping"),
+        ({"extra": ["seed"]}, "'extra' = .*Expected `object . null`, got `array`"),
         ({"temperature": -1}, "temperature = -1"),
-        ({"temperature": "hot"}, "temperature = 'hot'"),
-        ({"grammar": "bnf"}, "grammar = 'bnf': must be one of none, gbnf, json_schema"),
+        ({"temperature": "hot"}, "'temperature' = 'hot': Expected `float . null`"),
+        ({"grammar": "bnf"}, "'grammar' = 'bnf'.*known: gbnf, json_schema, none"),
         ({"grammar": "json_schema", "chat": False}, "only chats have a response_format"),
-        ({"chat": "yes"}, "chat = 'yes'"),
+        ({"chat": "yes"}, "'chat' = 'yes': Expected `bool`, got `str`"),
         ({"key_env": "NOT_SET_ANYWHERE"}, "key_env = 'NOT_SET_ANYWHERE'.*not set"),
         ({"tokenizer": "/nowhere/tokenizer.json"}, "no tokenizer at"),
         ({"retries": 3}, "has no option 'retries'"),
@@ -194,6 +193,21 @@ def test_a_wrong_option_is_refused_with_the_remedy(options: dict[str, Any], mess
     with pytest.raises(ConfigError, match=message) as caught:
         planners.create("openai", {"base_url": URL, "model": "fake", **options})
     assert "pw" not in str(caught.value)
+
+
+def test_a_wrong_choice_is_refused_also_where_no_registry_made_the_planner() -> None:
+    with pytest.raises(ConfigError, match="planner 'openai', option 'grammar' = 'bnf'; did you mean 'gbnf'"):
+        OpenAIPlanner(URL, "fake", grammar="bnf")  # type: ignore[arg-type]
+
+
+def test_every_option_has_its_type_and_says_what_it_does() -> None:
+    options = {option.name: option for option in planners.options("openai")}
+    assert list(options) == [
+        "base_url", "model", "key_env", "tokenizer", "max_tokens", "temperature", "grammar", "chat", "extra",
+    ]  # fmt: skip
+    assert options["tokenizer"].type == "str | None"
+    assert options["base_url"].default == ""
+    assert all(option.doc for option in options.values())
 
 
 def test_base_url_and_model_must_be_given() -> None:

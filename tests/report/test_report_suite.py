@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,11 +19,10 @@ from brace.errors import BraceError
 from brace.ledger import Record, Step
 from brace.ledger.intervals import rate
 from brace.report import style, suite_plots
-from brace.report.filters import Filters
 from brace.report.frames import save_frame
 from brace.report.rows import Column, Row, Table
-from brace.report.suite_page import SuiteView, write_suite_page
-from brace.report.suite_plots import Mark
+from brace.report.suite_page import Filters, SuiteView, write_suite_page
+from brace.report.suite_plots import Mark, Panel, Plot, Trace
 
 
 def page(view: SuiteView, folder: Path) -> str:
@@ -181,14 +182,92 @@ def test_runs_without_calls_or_steps_say_so(tmp_path: Path) -> None:
 def test_bars_are_the_rates_with_their_intervals() -> None:
     marks = [Mark("maze", "a", 0, 0, rate(1, 4, "calls")), Mark("arm", "a", 0, 1, rate(3, 4, "calls"))]
     _, axes = style.blank(2)
-    assert suite_plots.miss_bars(axes, marks) == []
+    assert suite_plots.bars(axes, marks, "missed, %") == []
     widths = [bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)]
     assert widths == [25.0, 75.0]
-    lo, hi = marks[0].rate.lo, marks[0].rate.hi
+    lo, hi = marks[0].figure.lo, marks[0].figure.hi
     assert lo is not None
     assert hi is not None
     assert list(np.asarray(axes.lines[0].get_xdata())) == [100 * lo, 100 * hi]
     assert "a: 75 [30.1, 95.4]" in [text.get_text() for text in axes.texts]
+
+
+def line_of(marks: list[Mark], **more: Any) -> Plot:
+    draw = partial(suite_plots.lines, marks=marks, places=["1", "2"], labels=("w", "success, %"))
+    return Plot("over-w", "Success over w", (Panel(2.0, draw),), **more)
+
+
+def test_lines_go_through_their_figures_and_runs_without_a_place_are_level() -> None:
+    marks = [
+        Mark("2", "ours", 1, 1, rate(3, 4, "episodes"), 50.0),
+        Mark("1", "ours", 1, 0, rate(1, 4, "episodes"), 20.0),
+        Mark("", "none", 0, 2, rate(2, 4, "episodes")),
+    ]
+    picture, said = line_of(marks).drawn()
+    (axes,) = picture.axes
+    drawn = {line.get_gid(): line for line in axes.lines if len(np.asarray(line.get_xdata())) == 2}
+    assert [list(np.asarray(line.get_ydata())) for line in axes.lines if line.get_gid() == "line-1"] == [
+        [25.0, 75.0],
+        [20.0, 50.0],
+    ]
+    assert list(np.asarray(drawn["line-0"].get_ydata())) == [50.0, 50.0]
+    assert [words.get_text() for words in axes.get_legend().get_texts()] == ["ours", "none", "the paper"]
+    assert said == []
+    nothing = Mark("1", "ours", 0, 0, rate(0, 0, "episodes"))
+    assert line_of([nothing]).drawn()[1] == ["no run has this figure"]
+
+
+def test_the_calls_of_an_episode_stand_at_their_steps_beside_the_fitted_growth() -> None:
+    traces = [Trace("K 4", 0, 0, [0, 5, 10], [100, 210, 300], (100.0, 20.0)), Trace("K 1", 1, 1, [0], [90])]
+    _, axes = style.blank(2)
+    assert suite_plots.calls(axes, traces, "tokens") == []
+    lines = [(list(np.asarray(o.get_xdata())), list(np.asarray(o.get_ydata()))) for o in axes.lines]
+    assert lines == [([0, 5, 10], [100, 210, 300]), ([0, 10], [100.0, 300.0]), ([0], [90])]
+    _, empty = style.blank(2)
+    assert suite_plots.calls(empty, [], "tokens") == ["no call"]
+
+
+def test_a_suites_own_plots_are_on_its_page_and_obey_its_filters(tmp_path: Path) -> None:
+    marks = [Mark("1", "BRACE", 0, 1, rate(1, 4, "episodes"))]
+    plot = line_of(marks, lines=("How to read it.",), places={0: {"method": "BRACE"}})
+    text = page(small_suite(tmp_path, plots=(plot,)), tmp_path)
+    shown = text[text.index('id="plots"') : text.index('id="latency"')]
+    assert shown.count('role="img"') == 1
+    assert "Success over w" in shown
+    assert "How to read it." in shown
+    assert '<g class="of-0-0 of-1-1">' in shown, "the point of the run"
+    assert '<g class="of-1-1">' in shown, "the line of its method"
+
+
+def test_plots_are_written_as_files_that_are_read_on_white(tmp_path: Path) -> None:
+    plot = line_of([Mark("1", "a", 0, 0, rate(1, 4, "episodes"))])
+    written = suite_plots.write_plots([plot], tmp_path / "new")
+    assert [path.name for path in written] == ["over-w.png", "over-w.svg"]
+    drawing = written[1].read_text(encoding="utf-8")
+    assert "Success over w" in drawing
+    assert style.INK not in re.sub(
+        r"<g id=\"(patch|matplotlib|xtick|ytick).*?</g>", "", drawing, flags=re.DOTALL
+    )
+    again = suite_plots.write_plots([plot], tmp_path / "again")
+    assert [path.read_bytes() for path in again] == [path.read_bytes() for path in written]
+    with pytest.raises(BraceError, match="cannot write the plot"):
+        suite_plots.write_plots([plot], written[0])
+
+
+def test_a_world_with_too_many_runs_has_no_figure_of_single_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("brace.report.suite_page.MOST_RUNS", 1)
+    text = page(small_suite(tmp_path), tmp_path)
+    assert text.count('role="img"') == 4, "the timelines"
+    assert "With more than 1 runs in a world" in text
+
+
+def test_timelines_are_one_a_world_and_first_other_axis_where_there_is_no_method(tmp_path: Path) -> None:
+    runs = {f"{rules}{w}": small_run(tmp_path / f"{rules}{w}", "w", 90) for rules in "ab" for w in "12"}
+    labels = {label: {"world": "w", "rules": label[0], "w": label[1]} for label in runs}
+    text = page(SuiteView("t", (), runs, labels, (), "c"), tmp_path)
+    assert text.count('aria-label="Timeline of') == 2
 
 
 def test_a_suite_that_cannot_be_shown_is_an_error_of_ours(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from erecap_training_kit import WIDTH, frozen, item, tiny_model
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brace.erecap import Engine, Keep
-from brace.erecap.judging import Judge
+from brace.erecap import Engine, Keep, PrefixScorer
 from brace.erecap.scorers import Predictor
 from brace.errors import ConfigError
 from brace.training.erecap.encoding import Item, collate
@@ -125,7 +124,7 @@ def test_scores_are_those_of_an_uncut_reading() -> None:
     frozen().read(ids, entered.__setitem__)
     positions = torch.arange(one.prompt)[None]
     wanted = predictor.nets[str(LAYER)](entered[LAYER], positions, positions[:, -1:])
-    found = Judge(Engine(tiny_model(), predictor), LAYER).scores(one.ids[: one.prompt])
+    found = PrefixScorer(Engine(tiny_model(), predictor), LAYER).scores(one.ids[: one.prompt])
     assert torch.allclose(found, wanted[0], atol=1e-4)
 
 

@@ -1,1 +1,1 @@
-"""A sweep is a grid of runs and its table."""
+"""A suite is a grid of runs, its table and its page."""

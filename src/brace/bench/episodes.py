@@ -1,10 +1,11 @@
-"""One episode of one run: what it is, what runs it, what comes out."""
+"""One episode of one run: what it is, what can become of it, and the worker that plays it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from brace.errors import BraceError
 from brace.ledger.manifest import read_manifest
@@ -14,6 +15,11 @@ from brace.loop.build import build_clock, build_path, build_pool, build_rules, b
 from brace.loop.config import RunConfig, load_config
 from brace.loop.core import LoopCore
 from brace.loop.episode import EpisodeLoop, Watch
+
+T = TypeVar("T")
+READY_S = 600.0
+"""How long a worker may take until its world and planner are there: a large model may have to be loaded.
+The time of an episode counts from then on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,37 @@ class EpisodeResult:
     def of(cls, record: Episode, calls: list[Call]) -> EpisodeResult:
         """From the records of the episode."""
         return cls(record, tuple(call.latency_ms for call in calls), sum(call.missed for call in calls))
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """An attempt that did not come to its end: its worker died or was stopped."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An error raised on purpose: as text, because not every error survives the way between processes."""
+
+    message: str
+
+
+def too_slow(timeout_s: float | None, *, ready: bool) -> Lost:
+    """An episode that was stopped, or that could not begin."""
+    if ready:
+        return Lost(f"timed out after {timeout_s:g} s")
+    return Lost(f"the world and the planner were not ready after {READY_S:g} s")
+
+
+def attempt(work: Callable[[], T]) -> T | Lost | Refused:
+    """Do a worker's work; what it raises becomes a value, because nobody sees a traceback of a worker."""
+    try:
+        return work()
+    except BraceError as error:
+        return Refused(str(error))
+    except Exception as error:  # noqa: BLE001 - a simulator may raise anything when it is built
+        return Lost(f"{type(error).__name__}: {error}")
 
 
 class _Tally:
@@ -95,7 +132,7 @@ class EpisodeRunner:
         self._world.close()
 
 
-class Crew:
+class EpisodeWorker:
     """Keeps the parts and the shard of the run that is being worked on, and of no other: a simulator or a
     model is large, and the tasks of one run come one after another."""
 
@@ -105,20 +142,20 @@ class Crew:
         self._runner: EpisodeRunner | None = None
         self._ledger: LedgerWriter | None = None
 
+    def prepare(self, directory: Path, config: dict[str, Any] | None = None) -> EpisodeRunner:
+        """Have the parts of a run ready; its configuration is that of its manifest, if not given."""
+        if self._runner is None or directory != self._directory:
+            self.close()
+            self._runner = EpisodeRunner(load_config(config or read_manifest(directory).config), self._watch)
+            self._directory = directory
+        return self._runner
+
     def run(self, task: Task) -> EpisodeResult:
         """One episode, written into a shard of the run directory."""
-        runner, ledger = self.prepare(task)
-        return runner.run(task, ledger)
-
-    def prepare(self, task: Task) -> tuple[EpisodeRunner, LedgerWriter]:
-        """Have the parts of the task's run ready."""
-        if self._runner is None or self._ledger is None or task.directory != self._directory:
-            self.close()
-            config = load_config(read_manifest(task.directory).config)
-            self._runner = EpisodeRunner(config, self._watch)
+        runner = self.prepare(task.directory)
+        if self._ledger is None:
             self._ledger = LedgerWriter(task.directory)
-            self._directory = task.directory
-        return self._runner, self._ledger
+        return runner.run(task, self._ledger)
 
     def close(self) -> None:
         """Close what is open."""

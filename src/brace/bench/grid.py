@@ -1,7 +1,5 @@
-"""A sweep: one base configuration, axes along which it varies, and the runs that makes.
+"""Configurations of runs: one by name or file, or a grid of them along axes.
 
-    name: windows
-    base: {world: proxy-v2, planner: proxy-symbolic, ...}
     grid:                       # every combination of these values
       controller.cooldown: [0, 3]
       controller.commit: [0, 2]
@@ -10,7 +8,7 @@
         ours: {rules: brace}
         ours without overrides: {rules: brace, controller.overrides: []}
 
-`blocks` holds several such {set, grid, axes} over one base.
+`blocks` holds several such {set, grid, axes}.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from __future__ import annotations
 import copy
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -30,13 +28,12 @@ from brace.errors import ConfigError, UnknownNameError, suggestion
 from brace.loop.config import RunConfig, load_config
 from brace.registry import worlds
 
-_KEYS = ("name", "base", "set", "grid", "axes", "blocks", "table")
-_BLOCK_KEYS = ("set", "grid", "axes")
+GRID_KEYS = ("set", "grid", "axes")
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One run of a sweep."""
+    """One run of a suite."""
 
     labels: dict[str, str]
     """Its place on each axis."""
@@ -54,14 +51,25 @@ class Variant:
         return re.sub(r"[^A-Za-z0-9_.=-]+", "-", text)
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """All runs of a sweep, in order."""
+def axes_of(variants: Iterable[Variant]) -> tuple[str, ...]:
+    """All axes, in order; not every run needs a place on each."""
+    return tuple(dict.fromkeys(axis for variant in variants for axis in variant.labels))
 
-    name: str
-    variants: list[Variant]
-    table: str | None = None
-    """The name of the table it is printed as; None for the general one."""
+
+def check_labels(chosen: Mapping[str, Sequence[str]], variants: Sequence[Variant], what: str) -> None:
+    """Refuse axes and labels that no run has."""
+    for axis, labels in chosen.items():
+        there = sorted({variant.labels[axis] for variant in variants if axis in variant.labels})
+        if not there:
+            raise UnknownNameError(f"axis {what}", axis, axes_of(variants))
+        for label in labels:
+            if label not in there:
+                raise UnknownNameError(f"{axis} {what}", label, there)
+
+
+def takes(chosen: Mapping[str, Sequence[str]], variant: Variant) -> bool:
+    """Whether it has one of the chosen labels on each axis; who has no place on an axis is taken."""
+    return all(axis not in variant.labels or variant.labels[axis] in of for axis, of in chosen.items())
 
 
 def read_yaml(source: str | Path) -> dict[str, Any]:
@@ -77,52 +85,48 @@ def read_yaml(source: str | Path) -> dict[str, Any]:
     return data
 
 
-def builtin_sweeps() -> dict[str, Path]:
-    """The sweeps that come with the package."""
-    return _shipped("grids")
-
-
-def builtin_configs() -> dict[str, Path]:
-    """The single configurations that come with the package."""
-    return _shipped("configs")
-
-
 def load_run_config(name_or_path: str, overrides: Mapping[str, Any] | None = None) -> RunConfig:
     """A built-in configuration by name, one from a YAML file, or the reference run of a world by its name."""
-    shipped = builtin_configs()
+    shipped = shipped_files("configs")
     if name_or_path in worlds.names():
         base = read_yaml(shipped["reference"]) | {"name": name_or_path, "world": name_or_path}
     else:
-        base = read_yaml(_find(name_or_path, shipped, "configuration or world", worlds.names()))
+        base = read_yaml(find_file(name_or_path, shipped, "configuration or world", worlds.names()))
     return load_config(with_overrides(base, overrides or {}))
 
 
-def load_sweep(name_or_path: str, overrides: Mapping[str, Any] | None = None) -> Sweep:
-    """A built-in sweep by name, or one from a YAML file; `overrides` apply to every run of it."""
-    return expand(read_yaml(_find(name_or_path, builtin_sweeps(), "sweep")), overrides or {})
+def shipped_files(folder: str) -> dict[str, Path]:
+    """The YAML files of a folder of this package, by name."""
+    home = Path(str(resources.files("brace.bench"))) / folder
+    return {path.stem: path for path in sorted(home.glob("*.yaml"))}
 
 
-def expand(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> Sweep:
-    """All runs of the sweep that `data` describes."""
-    known_keys(data, _KEYS, "sweep")
-    base = data.get("base", {})
-    blocks = data.get("blocks") or [{key: data[key] for key in _BLOCK_KEYS if key in data}]
+def find_file(name_or_path: str, known: Mapping[str, Path], what: str, others: Iterable[str] = ()) -> Path:
+    """The file of a known name, or the file that is named itself."""
+    if name_or_path in known:
+        return known[name_or_path]
+    if Path(name_or_path).suffix not in (".yaml", ".yml"):
+        raise UnknownNameError(what, name_or_path, [*known, *others])
+    return Path(name_or_path)
+
+
+def expand(data: Mapping[str, Any], base: Mapping[str, Any], overrides: Mapping[str, Any]) -> list[Variant]:
+    """All runs that the grid in `data` makes of one base configuration."""
+    blocks = data.get("blocks") or [{key: data[key] for key in GRID_KEYS if key in data}]
     variants = []
     for block in blocks:
-        known_keys(block, _BLOCK_KEYS, "sweep block")
+        known_keys(block, GRID_KEYS, "suite block")
         for point in itertools.product(*_axes(block)):
-            settings = dict(block.get("set", {}))
+            settings = dict(block.get("set") or {})
             for _, _, values in point:
                 settings |= values
-            settings |= overrides
-            labels = {axis: label for axis, label, _ in point}
-            config = load_config(with_overrides(base, settings))
-            variants.append(Variant(labels, config))
+            config = load_config(with_overrides(base, settings | dict(overrides)))
+            variants.append(Variant({axis: label for axis, label, _ in point}, config))
     slugs = [variant.slug for variant in variants]
     for slug in slugs:
         if slugs.count(slug) > 1:
-            raise ConfigError(f"two runs of the sweep are called {slug!r}; give their axes different names")
-    return Sweep(str(data.get("name", "sweep")), variants, data.get("table"))
+            raise ConfigError(f"two runs of the suite are called {slug!r}; give their axes different names")
+    return variants
 
 
 def with_overrides(base: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,19 +160,6 @@ def parse_setting(text: str) -> tuple[str, Any]:
         raise ConfigError(f"cannot read the value of {key!r}: {value!r}") from error
 
 
-def _shipped(folder: str) -> dict[str, Path]:
-    home = Path(str(resources.files("brace.bench"))) / folder
-    return {path.stem: path for path in sorted(home.glob("*.yaml"))}
-
-
-def _find(name_or_path: str, known: Mapping[str, Path], what: str, others: Iterable[str] = ()) -> Path:
-    if name_or_path in known:
-        return known[name_or_path]
-    if Path(name_or_path).suffix not in (".yaml", ".yml"):
-        raise UnknownNameError(what, name_or_path, [*known, *others])
-    return Path(name_or_path)
-
-
 def _axes(block: Mapping[str, Any]) -> list[list[tuple[str, str, dict[str, Any]]]]:
     axes = [
         [(axis, str(label), dict(values or {})) for label, values in points.items()]
@@ -177,12 +168,11 @@ def _axes(block: Mapping[str, Any]) -> list[list[tuple[str, str, dict[str, Any]]
     for key, values in block.get("grid", {}).items():
         if not isinstance(values, list):
             raise ConfigError(f"grid.{key}: expected a list of values")
-        axes.append([(key.rpartition(".")[2], _label(value), {key: value}) for value in values])
+        # A part that is written with its options is called by its name.
+        labels = [value.get("name", value) if isinstance(value, dict) else value for value in values]
+        axis = key.rpartition(".")[2]
+        axes.append([(axis, str(label), {key: value}) for label, value in zip(labels, values, strict=True)])
     return axes
-
-
-def _label(value: Any) -> str:
-    return str(value["name"]) if isinstance(value, Mapping) and "name" in value else str(value)
 
 
 def known_keys(data: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:

@@ -10,19 +10,17 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from brace.bench.cores import own_cores, remark_on
-from brace.bench.episodes import EpisodeResult, EpisodeRunner, Task
-from brace.bench.pool import READY_S, Lost, Refused, not_ready, timed_out
+from brace.bench.episodes import READY_S, EpisodeResult, EpisodeWorker, Lost, Refused, Task, attempt, too_slow
+from brace.bench.workers import own_cores, remark_on
 from brace.errors import BraceError, MissingExtraError
 from brace.ledger.manifest import add_remark, read_manifest
 from brace.ledger.writer import LedgerWriter, add_shard
-from brace.loop.config import load_config
 
 _ANSWER_S = 30.0
 """How long a cluster may take to let us in."""
@@ -35,8 +33,7 @@ class NodeWorker:
     """One worker on some node: a Ray actor with the parts of the run it is working on."""
 
     def __init__(self) -> None:
-        self._directory: Path | None = None
-        self._runner: EpisodeRunner | None = None
+        self._worker = EpisodeWorker()
 
     def host(self) -> tuple[str, int]:
         """The machine it is on, and how many cores that has."""
@@ -44,29 +41,19 @@ class NodeWorker:
 
     def prepare(self, directory: Path, config: dict[str, Any]) -> Lost | Refused | None:
         """Have the world and the planner of that run ready."""
-        try:
-            if self._runner is None or directory != self._directory:
-                if self._runner is not None:
-                    self._runner.close()
-                self._runner = EpisodeRunner(load_config(config))
-                self._directory = directory
-        except BraceError as error:
-            return Refused(str(error))
-        except Exception as error:  # noqa: BLE001 - what a simulator raises when it is built
-            return Lost(f"{type(error).__name__}: {error}")
-        return None
+        failed = attempt(lambda: self._worker.prepare(directory, config))
+        return failed if isinstance(failed, Lost | Refused) else None
 
-    def run(self, task: Task) -> tuple[EpisodeResult, bytes] | Refused:
+    def run(self, task: Task, config: dict[str, Any]) -> tuple[EpisodeResult, bytes] | Lost | Refused:
         """One episode, and the shard with its records."""
-        if self._runner is None:
-            raise RuntimeError("prepare first")
-        with TemporaryDirectory(prefix="brace-") as folder:
-            try:
+
+        def play() -> tuple[EpisodeResult, bytes]:
+            with TemporaryDirectory(prefix="brace-") as folder:
                 with LedgerWriter(Path(folder)) as ledger:
-                    result = self._runner.run(task, ledger)
-            except BraceError as error:
-                return Refused(str(error))
-            return result, ledger.path.read_bytes()
+                    result = self._worker.prepare(task.directory, config).run(task, ledger)
+                return result, ledger.path.read_bytes()
+
+        return attempt(play)
 
 
 @dataclass(slots=True)
@@ -138,7 +125,7 @@ class RayPool:
             if place.asked in answered:
                 outcome = self._hear(place)
             elif place.deadline is not None and time.monotonic() >= place.deadline:
-                outcome = timed_out(self._timeout_s) if place.stage == "running" else not_ready()
+                outcome = too_slow(self._timeout_s, ready=place.stage == "running")
             if isinstance(outcome, Lost):
                 self._ray.kill(place.actor)
                 self._places[number] = self._new_place()
@@ -163,7 +150,14 @@ class RayPool:
         try:
             answer = self._ray.get(place.asked)
         except self._ray.exceptions.RayError as error:
-            return self._died(place, error)
+            if place.stage == "starting":
+                self._failed_starts += 1
+                if self._failed_starts >= _STARTS:
+                    raise BraceError(
+                        "Ray's workers do not start; is the same brace installed on every node? Ray says: "
+                        f"{' '.join(str(error).split())}"
+                    ) from error
+            return Lost(f"the worker died (Ray: {type(error).__name__})")
         if isinstance(answer, Refused):
             raise BraceError(answer.message)
         place.asked = place.deadline = None
@@ -173,9 +167,9 @@ class RayPool:
             place.stage = "idle"
         elif isinstance(answer, Lost):
             return answer
-        elif place.stage == "preparing":
+        elif place.stage == "preparing" and task is not None:
             place.stage = "running"
-            place.asked = place.actor.run.remote(task)
+            place.asked = place.actor.run.remote(task, self._configs[task.directory])
             place.deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
         elif task is not None:
             result: EpisodeResult = answer[0]
@@ -183,16 +177,6 @@ class RayPool:
             place.stage, place.task = "idle", None
             return result
         return None
-
-    def _died(self, place: _Place, error: Exception) -> Lost:
-        if place.stage == "starting":
-            self._failed_starts += 1
-            if self._failed_starts >= _STARTS:
-                raise BraceError(
-                    "Ray's workers do not start; is the same brace installed on every node? Ray says: "
-                    f"{' '.join(str(error).split())}"
-                ) from error
-        return Lost(f"the worker died (Ray: {type(error).__name__})")
 
     def _arrived(self, place: _Place, host: str, cores: int) -> None:
         """A node may have been declared with more cores than it has."""
@@ -240,11 +224,8 @@ def _probe(address: str) -> None:
     except subprocess.TimeoutExpired:
         raise _no_answer(address, f"no answer within {_ANSWER_S:g} s") from None
     if done.returncode != 0:
-        raise _no_answer(address, _last_line(done.stderr.splitlines()))
-
-
-def _last_line(lines: Iterable[str]) -> str:
-    return next((line for line in reversed(list(lines)) if line.strip()), "no reason given")
+        said = [line for line in done.stderr.splitlines() if line.strip()]
+        raise _no_answer(address, said[-1] if said else "no reason given")
 
 
 def _no_answer(address: str, why: str) -> BraceError:

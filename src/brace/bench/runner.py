@@ -1,24 +1,47 @@
-"""Runs the episodes of one or many configurations: seeded, resumable, in this process or in several."""
+"""Runs the episodes of one or many configurations: seeded, resumable, in this process or in several.
+
+Each episode is tried twice at most, and none is silently missing.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
-from brace.bench.cores import own_cores, remark_on, share_out
-from brace.bench.episodes import Crew, EpisodeResult, Task
-from brace.bench.pool import Pool, run_on
+from brace.bench.episodes import EpisodeResult, EpisodeWorker, Lost, Task
 from brace.bench.ray_pool import RayPool
-from brace.bench.workers import Workers
+from brace.bench.workers import Workers, own_cores, remark_on, share_out
 from brace.errors import BraceError, ConfigError, LedgerError
 from brace.ledger.lock import lock_runs
 from brace.ledger.manifest import MANIFEST, add_remark, describe_run, read_manifest, write_manifest
-from brace.ledger.scan import finished_episodes, next_attempts, shards
+from brace.ledger.records import Call, Episode, Step
+from brace.ledger.scan import finished_episodes, next_attempts, read_records, shards
+from brace.ledger.writer import LedgerWriter
 from brace.loop.config import RunConfig, dump_config, load_config
 from brace.loop.episode import Watch
 
 Progress = Callable[[Task, EpisodeResult], None]
+
+
+class Pool(Protocol):
+    """Workers, wherever they are. Each has one episode at a time."""
+
+    def free(self) -> bool:
+        """Whether another episode can be started."""
+
+    def start(self, task: Task) -> None:
+        """Give an episode to a free worker."""
+
+    def wait(self) -> list[tuple[Task, EpisodeResult | Lost]]:
+        """Wait until something happened; the episodes that ended or were lost. An error that concerns the
+        whole run, such as a configuration that cannot work, is raised."""
+
+    def close(self, *, at_once: bool) -> None:
+        """End the workers; `at_once`: in the middle of what they do."""
 
 
 def prepare_run(config: RunConfig, directory: Path, *, resume: bool) -> list[Task]:
@@ -32,7 +55,13 @@ def prepare_run(config: RunConfig, directory: Path, *, resume: bool) -> list[Tas
                 raise LedgerError(
                     f"{directory} already holds a run; go on with --resume, or choose another --out"
                 )
-            _check_same(config, directory)
+            manifest = read_manifest(directory)
+            try:
+                same = load_config(manifest.config) == config and manifest.seeds == config.seeds
+            except BraceError:  # of another brace, with other keys
+                same = False
+            if not same:
+                raise LedgerError(f"{directory} was made with another configuration; choose another --out")
         elif shards(directory):
             raise LedgerError(
                 f"{directory} holds records but no {MANIFEST}: a part of some run; choose another --out"
@@ -90,12 +119,12 @@ def run_tasks(
 
 
 def _in_turn(tasks: Sequence[Task], watch: Watch | None) -> Generator[tuple[Task, EpisodeResult], None, None]:
-    crew = Crew(watch)
+    worker = EpisodeWorker(watch)
     try:
         for task in tasks:
-            yield task, crew.run(task)
+            yield task, worker.run(task)
     finally:
-        crew.close()
+        worker.close()
 
 
 def _workers(tasks: Sequence[Task], jobs: int, timeout_s: float | None) -> Pool:
@@ -108,11 +137,46 @@ def _workers(tasks: Sequence[Task], jobs: int, timeout_s: float | None) -> Pool:
     return Workers(share_out(jobs, cores), timeout_s)
 
 
-def _check_same(config: RunConfig, directory: Path) -> None:
-    manifest = read_manifest(directory)
+def run_on(pool: Pool, tasks: Sequence[Task]) -> Generator[tuple[Task, EpisodeResult], None, None]:
+    """Run the tasks. A lost one is tried once more, with the next attempt number; then it has failed."""
+    waiting = deque(tasks)
+    second_tries: set[Task] = set()
+    under_way = 0
+    at_once = True
     try:
-        same = load_config(manifest.config) == config and manifest.seeds == config.seeds
-    except BraceError:  # of another brace, with other keys
-        same = False
-    if not same:
-        raise LedgerError(f"{directory} was made with another configuration; choose another --out")
+        while waiting or under_way:
+            while waiting and pool.free():
+                pool.start(waiting.popleft())
+                under_way += 1
+            for task, outcome in pool.wait():
+                under_way -= 1
+                if isinstance(outcome, EpisodeResult):
+                    yield task, outcome
+                elif task in second_tries:
+                    yield task, write_off(task, outcome.reason)
+                else:
+                    again = replace(task, attempt=task.attempt + 1)
+                    second_tries.add(again)
+                    waiting.appendleft(again)
+        at_once = False
+    finally:
+        pool.close(at_once=at_once)
+
+
+def write_off(task: Task, reason: str) -> EpisodeResult:
+    """End a lost attempt in the ledger: failed, for this reason, with the steps and calls it left there."""
+    left = [
+        record
+        for record in read_records(task.directory)
+        if (record.episode, record.attempt) == (task.episode, task.attempt)
+    ]
+    calls = [record for record in left if isinstance(record, Call)]
+    record = Episode(
+        episode=task.episode, attempt=task.attempt, seed=task.seed,
+        world=load_config(read_manifest(task.directory).config).world.name, success=False,
+        steps=max((record.t + 1 for record in left if isinstance(record, Step)), default=0),
+        wait_ms=sum(call.wait_ms for call in calls), error=reason,
+    )  # fmt: skip
+    with LedgerWriter(task.directory) as ledger:
+        ledger.write(record)
+    return EpisodeResult.of(record, calls)

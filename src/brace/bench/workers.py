@@ -1,5 +1,8 @@
-"""Episodes in worker processes of this machine: a fresh interpreter each, one episode at a time, killed and
-replaced when it takes too long, replaced when it dies."""
+"""Episodes in worker processes of this machine, each with cores of its own.
+
+A worker is a fresh interpreter with one episode at a time. It is killed and replaced when an episode takes
+too long, and replaced when it dies.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,91 @@ import os
 import signal
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any, Literal
 
-from brace.bench.cores import Share
-from brace.bench.episodes import Crew, EpisodeResult, Task
-from brace.bench.pool import READY_S, Lost, Refused, not_ready, timed_out
+from brace.bench.episodes import READY_S, EpisodeResult, EpisodeWorker, Lost, Refused, Task, attempt, too_slow
 from brace.errors import BraceError
 
 _END_S = 10.0
 """How long a worker may take to close its world and its planner."""
 _READY: Literal["ready"] = "ready"
+_THREADS = "OMP_NUM_THREADS"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one worker may use."""
+
+    cpus: frozenset[int] | None = None
+    """None: whatever is free."""
+    threads: int | None = None
+    """How many threads a numerical library should start; None: as it likes."""
+
+    @contextmanager
+    def for_children(self) -> Iterator[None]:
+        """Processes started meanwhile have this share, from their first thread on.
+
+        It must be so from outside: a library that made its threads when it was imported would keep them.
+        """
+        before = os.sched_getaffinity(0) if self.cpus is not None else set()
+        limited = self.threads is not None and _THREADS not in os.environ
+        if self.cpus is not None:
+            os.sched_setaffinity(0, self.cpus)
+        if limited:
+            os.environ[_THREADS] = str(self.threads)
+        try:
+            yield
+        finally:
+            if limited:
+                del os.environ[_THREADS]
+            if self.cpus is not None:
+                os.sched_setaffinity(0, before)
+
+
+def own_cores() -> list[frozenset[int]]:
+    """The cores this process may use, each as the CPUs it shows (two where it runs two threads at a time)."""
+    try:
+        cpus = sorted(os.sched_getaffinity(0))
+    except AttributeError:
+        return [frozenset({number}) for number in range(os.cpu_count() or 1)]
+    cores: defaultdict[str, set[int]] = defaultdict(set)
+    for cpu in cpus:
+        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        try:
+            cores[siblings.read_text(encoding="ascii").strip()].add(cpu)
+        except OSError:
+            cores[str(cpu)].add(cpu)
+    return [frozenset(group) for group in cores.values()]
+
+
+def share_out(jobs: int, cores: Sequence[frozenset[int]]) -> list[Share]:
+    """An equal share for each job, so that their latencies compare; with too few cores nobody has his own."""
+    if jobs == 1:
+        return [Share()]
+    each = len(cores) // jobs
+    if each == 0:
+        return [Share(threads=1)] * jobs
+    shares = []
+    for job in range(jobs):
+        cpus = frozenset[int]().union(*cores[job * each : (job + 1) * each])
+        shares.append(Share(cpus if hasattr(os, "sched_setaffinity") else None, each))
+    return shares
+
+
+def remark_on(jobs: int, cores: int) -> str | None:
+    """What a reader of measured latencies must be told."""
+    if jobs <= cores:
+        return None
+    return (
+        f"{jobs} jobs on {cores} core{'s' * (cores > 1)}: measured latencies include waiting for one another"
+    )
 
 
 class Workers:
@@ -123,9 +198,10 @@ class _Worker:
         except (EOFError, OSError):
             self.process.join()
         if not self.process.is_alive():
-            return Lost(f"the worker died ({_way_of(self.process.exitcode)})")
+            code = self.process.exitcode or 0
+            return Lost(f"the worker died ({f'signal {-code}' if code < 0 else f'exit code {code}'})")
         if self.deadline is not None and time.monotonic() >= self.deadline:
-            return timed_out(self._timeout_s) if self._ready else not_ready()
+            return too_slow(self._timeout_s, ready=self._ready)
         return None
 
     def dismiss(self) -> None:
@@ -154,19 +230,16 @@ def work(connection: Connection[Any, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    crew = Crew()
+    worker = EpisodeWorker()
+
+    def play(task: Task) -> EpisodeResult:
+        worker.prepare(task.directory)
+        connection.send(_READY)
+        return worker.run(task)
+
     while (task := connection.recv()) is not None:
-        answer: EpisodeResult | Lost | Refused
-        try:
-            crew.prepare(task)
-            connection.send(_READY)
-            answer = crew.run(task)
-        except BraceError as error:
-            answer = Refused(str(error))
-        except Exception as error:  # noqa: BLE001 - what a simulator raises when it is built
-            answer = Lost(f"{type(error).__name__}: {error}")
-        connection.send(answer)
-    crew.close()
+        connection.send(attempt(partial(play, task)))
+    worker.close()
 
 
 def _end_with_parent() -> None:
@@ -185,7 +258,3 @@ def _uninterrupted() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-
-
-def _way_of(exit_code: int | None) -> str:
-    return f"signal {-exit_code}" if exit_code is not None and exit_code < 0 else f"exit code {exit_code}"

@@ -1,20 +1,10 @@
 """One call, from the raw context to a plan or the reason why there is none."""
 
-from brace.callpath.call import CallPath, CallRequest, CallResult, Mode, TokenCounts
+from brace.callpath.call import OpenCall, Stage
 from brace.callpath.deadline import Deadline
-from brace.callpath.fallback import choose_fallback
-from brace.callpath.phases import PhaseClock
+from brace.callpath.fitting import Fit
+from brace.callpath.path import CallPath, Mode
 from brace.callpath.pool import Answer, PlannerPool
+from brace.callpath.retrieve.base import Retrieve
 
-__all__ = [
-    "Answer",
-    "CallPath",
-    "CallRequest",
-    "CallResult",
-    "Deadline",
-    "Mode",
-    "PhaseClock",
-    "PlannerPool",
-    "TokenCounts",
-    "choose_fallback",
-]
+__all__ = ["Answer", "CallPath", "Deadline", "Fit", "Mode", "OpenCall", "PlannerPool", "Retrieve", "Stage"]

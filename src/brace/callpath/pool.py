@@ -87,9 +87,7 @@ class PlannerPool:
         with self._change:
             self._closed = True
             self._change.notify_all()
-        close = getattr(self.planner, "close", None)
-        if close is not None:
-            close()
+        self.planner.close()
 
     def _leave(self, until: float) -> None:
         with self._change:

@@ -1,4 +1,4 @@
-"""The `brace` command. Each subcommand is a file that only calls the rooms of the house."""
+"""The `brace` command. Its subcommands only call the rooms of the house."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import typer
 from rich.console import Console
 
-from brace.cli import audit, bench, compare, demo, erecap, export, planner, replay, report, run, sweep, worlds
+from brace.cli import bench, demo, erecap, planner, reading, run, worlds
 from brace.errors import BraceError
 
 app = typer.Typer(
@@ -17,8 +17,13 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for module in (run, sweep, bench, report, compare, audit, replay, export, worlds, planner, erecap, demo):
-    module.add_to(app)
+for command in (
+    run.run, bench.bench, reading.report, reading.compare, reading.audit, reading.replay, reading.export,
+    demo.demo,
+):  # fmt: skip
+    app.command()(command)
+for group in (worlds, planner, erecap):
+    app.add_typer(group.app, name=group.__name__.rpartition(".")[2])
 
 
 def main() -> None:

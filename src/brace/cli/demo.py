@@ -5,25 +5,19 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import typer
 from rich.console import Console
 
-from brace.cli.audit import audit
-from brace.cli.bench import PAGE, bench
-from brace.cli.export import export
+from brace.bench.pages import PAGE
+from brace.cli.bench import bench
 from brace.cli.options import Out
-from brace.cli.replay import replay
-from brace.cli.report import report
+from brace.cli.reading import audit, export, replay, report
 from brace.cli.run import run
-from brace.cli.sweep import sweep
 from brace.errors import LedgerError
 from brace.ledger.manifest import MANIFEST
 
-_QUICK_EPISODES = 5
-
 
 def demo(out: Out = Path("runs/demo")) -> None:
-    """The quick snapshot on real worlds; then run, report, audit, replay, export and sweep. A few minutes.
+    """The quick snapshot on real worlds; then each other command once, and the proxy's sweep. A few minutes.
 
     [dim]brace demo --out runs/demo[/]
     """
@@ -44,8 +38,8 @@ def demo(out: Out = Path("runs/demo")) -> None:
     replay(brace)
     console.rule("export")
     export(brace, parquet=brace / "parquet")
-    console.rule(f"sweep: the paper's controller sweep, {_QUICK_EPISODES} of its 60 episodes a row")
-    sweep("proxy", out=out / "proxy", episodes=_QUICK_EPISODES, jobs=2)
+    console.rule("proxy: the paper's controller sweep, 5 of its 60 episodes a row")
+    bench("proxy", quick=True, out=out / "proxy", jobs=2)
     console.print(f"open in a browser: {out / 'snapshot' / PAGE}, {out / 'report.html'}", highlight=False)
 
 
@@ -58,8 +52,3 @@ def _clear(out: Path) -> None:
     if any(out.iterdir()) and not ours:
         raise LedgerError(f"{out} holds something that is not an earlier demo; choose another --out")
     shutil.rmtree(out)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command()(demo)

@@ -66,8 +66,3 @@ def train(
 
         make_predictor(loaded, tokenizer, job, out, tell)
     Console().print(f"predictor and card: {out / CARD}")
-
-
-def add_to(main: typer.Typer) -> None:
-    """Register the commands."""
-    main.add_typer(app, name="erecap")

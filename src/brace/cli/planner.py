@@ -65,8 +65,3 @@ def train(
     if not files:
         raise BraceError(f"no logs in {logs}; make some with: brace planner data babyai-v1 --logs {logs}")
     train_and_write(files, out, minutes=minutes, total_minutes=total_minutes, workers=workers)
-
-
-def add_to(main: typer.Typer) -> None:
-    """Register the commands."""
-    main.add_typer(app, name="planner")

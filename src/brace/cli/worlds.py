@@ -61,8 +61,3 @@ def check(name: Name, options: Options = [], steps: Steps = 40) -> None:  # noqa
         failures += result.passed is False
     if failures:
         raise BraceError(f"world {name!r} breaks {failures} of its rules")
-
-
-def add_to(main: typer.Typer) -> None:
-    """Register the commands."""
-    main.add_typer(app, name="worlds")

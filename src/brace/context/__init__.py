@@ -1,9 +1,7 @@
 """What the planner could be told: typed segments, the growing buffer, templates, token counting."""
 
-from brace.context.buffer import ContextBuffer
-from brace.context.growth import Growth, fit_growth
-from brace.context.segments import Kind, Line, Segment
-from brace.context.template import PromptTemplate, plan_template
+from brace.context.segments import ContextBuffer, Growth, Kind, Line, Segment, fit_growth
+from brace.context.template import PromptTemplate, find_template, plan_template
 from brace.context.tokens import HfTokenizer, Tokenizer, WordTokenizer
 
 __all__ = [
@@ -16,6 +14,7 @@ __all__ = [
     "Segment",
     "Tokenizer",
     "WordTokenizer",
+    "find_template",
     "fit_growth",
     "plan_template",
 ]

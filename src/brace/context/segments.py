@@ -1,10 +1,11 @@
-"""The pieces a context is made of."""
+"""The context `C_t`: the segments it is made of, the buffer it grows in, and how long it gets (Eq. 4)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from brace.context.tokens import Span, Tokenizer
@@ -67,6 +68,54 @@ class Line:
         return self._spans
 
 
+class ContextBuffer:
+    """Everything the planner could be told so far. Appending costs what the new segment costs.
+
+    `tokens` is the sum over lines: exact where tokens do not reach across a line's end (the built-in
+    tokenizer), within a token a line elsewhere. The call path counts the final prompt as a whole.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self.tokens = 0
+        self._head: list[Line] = []
+        self._body: list[Line] = []
+        self._latest: dict[tuple[Kind, int | None], int] = {}
+        self._contributed: Counter[tuple[int, int | None]] = Counter()
+
+    def append(self, segment: Segment) -> None:
+        """Add one segment: O(its own tokens), whatever the context's length."""
+        text = segment.render()
+        line = Line(segment, text, self.tokenizer.count(text), floor=segment.is_floor)
+        part = self._head if segment.kind in HEAD_KINDS else self._body
+        if segment.kind in LATEST_ONLY:
+            key = (segment.kind, segment.agent)
+            superseded = self._latest.get(key)
+            if superseded is not None:
+                # Replaced, not changed: a call in another thread may hold the old line.
+                part[superseded] = replace(part[superseded], floor=False)
+            self._latest[key] = len(part)
+        part.append(line)
+        self.tokens += line.tokens
+        self._contributed[segment.step, segment.agent] += line.tokens
+
+    def extend(self, segments: Iterable[Segment]) -> None:
+        """Append several."""
+        for segment in segments:
+            self.append(segment)
+
+    def lines(self) -> list[Line]:
+        """A snapshot in prompt order: task, goal and safety first, then the rest as it came."""
+        return self._head + self._body
+
+    def contributions(self) -> dict[tuple[int, int | None], int]:
+        """n_{i,a} of Eq. 4: tokens added at step i by agent a (None: by no agent)."""
+        return dict(self._contributed)
+
+    def __len__(self) -> int:
+        return len(self._head) + len(self._body)
+
+
 def said_again(lines: Sequence[str]) -> set[int]:
     """The numbers of rendered lines that a later one repeats.
 
@@ -86,3 +135,34 @@ def said_again(lines: Sequence[str]) -> set[int]:
             repeated.add(number)
         seen.add(said)
     return repeated
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Steady growth, `N_t = N_0 + Σ_i Σ_a n_{i,a}`: every agent adds the same number of tokens each step."""
+
+    start: float
+    """N_0."""
+    per_agent_step: float
+    """n, the mean of n_{i,a}."""
+    agents: int = 1
+    """K."""
+
+    def at(self, t: int) -> float:
+        """N_t."""
+        return self.start + t * self.agents * self.per_agent_step
+
+    def steps_until(self, tokens: float) -> float:
+        """The step at which the context first has `tokens`; infinite if it does not grow."""
+        rate = self.agents * self.per_agent_step
+        if tokens <= self.start:
+            return 0.0
+        return (tokens - self.start) / rate if rate > 0 else float("inf")
+
+
+def fit_growth(contributions: Mapping[tuple[int, int | None], int], agents: int) -> Growth:
+    """The steady growth that a buffer's contributions show: step 0 is N_0, the mean over the rest is n."""
+    start = sum(tokens for (step, _), tokens in contributions.items() if step == 0)
+    steps = max((step for step, _ in contributions), default=0)
+    grown = sum(contributions.values()) - start
+    return Growth(start, grown / (steps * agents) if steps else 0.0, agents)

@@ -4,18 +4,16 @@ from brace.controller.budgets import BudgetPolicy, FixedPolicy
 from brace.controller.config import ControllerConfig
 from brace.controller.controller import Controller, Rules, decide
 from brace.controller.signals import (
-    TRIGGERS,
     Budget,
     CallOutcome,
+    ControllerState,
     Decision,
     GateReason,
     Override,
     Severity,
     Signals,
-    Trigger,
-    Verdict,
 )
-from brace.controller.state import ControllerState
+from brace.controller.triggers import TRIGGERS, Trigger
 
 __all__ = [
     "TRIGGERS",
@@ -33,6 +31,5 @@ __all__ = [
     "Severity",
     "Signals",
     "Trigger",
-    "Verdict",
     "decide",
 ]

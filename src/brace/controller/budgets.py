@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
-from brace.controller.signals import TRIGGERS, Budget, Override, Trigger
-from brace.controller.state import ControllerState
+from brace.controller.signals import Budget, ControllerState, Decision
 from brace.errors import ConfigError, UnknownNameError
-from brace.registry import budget_policies
+from brace.registry import budget_policies, triggers
 
 
-class BudgetPolicy(Protocol):
-    """Picks a mode with its budget and SLO. Pure: the same arguments give the same answer."""
-
-    def select(
-        self, triggers: tuple[Trigger, ...], state: ControllerState, override: Override | None
-    ) -> Budget:
-        """The budget of the call that these triggers are about to cause."""
-        ...
-
-
-@budget_policies.register("fixed")
 @dataclass(frozen=True)
-class FixedPolicy:
-    """The paper's: one budget a mode; an override or an `escalate` trigger gets the escalated mode."""
+class BudgetPolicy(ABC):
+    """Picks a mode with its budget and SLO. Pure: the same arguments give the same answer."""
 
     modes: Mapping[str, Budget]
     """The budget of each mode, by name."""
@@ -33,7 +21,8 @@ class FixedPolicy:
     """The mode of an ordinary call."""
     escalated: str = "full"
     """The mode of a call caused by an override or by a trigger in `escalate`."""
-    escalate: tuple[Trigger, ...] = ()
+    escalate: tuple[str, ...] = ()
+    """Triggers whose calls get the escalated mode."""
 
     def __post_init__(self) -> None:
         needs_escalated = self.escalate or self.escalated != "full"
@@ -41,17 +30,24 @@ class FixedPolicy:
             if name not in self.modes:
                 raise UnknownNameError("mode", name, self.modes)
         for trigger in self.escalate:
-            if trigger not in TRIGGERS:
-                raise UnknownNameError("trigger", trigger, TRIGGERS)
+            triggers.get(trigger)
         for budget in self.modes.values():
             if budget.tokens is not None and budget.tokens < 1:
                 raise ConfigError(f"modes.{budget.mode}.tokens = {budget.tokens}: must be 1 or more")
             if budget.slo_ms is not None and not budget.slo_ms > 0:
                 raise ConfigError(f"modes.{budget.mode}.slo_ms = {budget.slo_ms}: must be > 0")
 
-    def select(
-        self, triggers: tuple[Trigger, ...], state: ControllerState, override: Override | None
-    ) -> Budget:
+    @abstractmethod
+    def select(self, decision: Decision, state: ControllerState) -> Budget:
+        """The budget of the call that was just decided."""
+
+
+@budget_policies.register("fixed")
+@dataclass(frozen=True)
+class FixedPolicy(BudgetPolicy):
+    """The paper's: one budget a mode; an override or an `escalate` trigger gets the escalated mode."""
+
+    def select(self, decision: Decision, state: ControllerState) -> Budget:
         """The escalated mode for trouble where one is configured, else the ordinary mode."""
-        trouble = override is not None or any(trigger in self.escalate for trigger in triggers)
+        trouble = decision.override is not None or any(t in self.escalate for t in decision.triggers)
         return self.modes[self.escalated if trouble and self.escalated in self.modes else self.mode]

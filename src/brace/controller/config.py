@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from brace.controller.signals import OVERRIDES, TRIGGERS, Override, Trigger
-from brace.errors import ConfigError, suggestion
+from brace.controller.signals import OVERRIDES, Override
+from brace.controller.triggers import TRIGGERS
+from brace.errors import ConfigError, UnknownNameError
+from brace.registry import triggers
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +19,8 @@ class ControllerConfig:
     """δ: the fewest steps between two calls."""
     commit: int = 0
     """ω: the fewest steps a changed plan lives."""
-    triggers: tuple[Trigger, ...] = TRIGGERS
-    """Which triggers are evaluated at all."""
+    triggers: tuple[str, ...] = TRIGGERS
+    """Which triggers are evaluated at all, by name."""
     period: int | None = None
     """Steps between periodic triggers; None switches them off."""
     failure_repeat: int = 1
@@ -48,36 +50,31 @@ class ControllerConfig:
 
     def __post_init__(self) -> None:
         for name in ("cooldown", "commit"):
-            _require(getattr(self, name) >= 0, name, getattr(self, name), "must be 0 or more steps")
+            self._require(getattr(self, name) >= 0, name, "must be 0 or more steps")
         for name in ("period", "budget_max", "deadlock_evidence"):
             value = getattr(self, name)
-            _require(value is None or value >= 1, name, value, "must be 1 or more, or left out")
+            self._require(value is None or value >= 1, name, "must be 1 or more, or left out")
         for name in ("failure_repeat", "window", "override_failures", "clean_window"):
-            _require(getattr(self, name) >= 1, name, getattr(self, name), "must be 1 or more")
+            self._require(getattr(self, name) >= 1, name, "must be 1 or more")
         for name in ("relax_budget", "relax_slo"):
-            value = getattr(self, name)
-            _require(1 <= value < math.inf, name, value, "must be 1 (no relaxing) or more")
-        _require(self.slo_max_ms is None or self.slo_max_ms > 0, "slo_max_ms", self.slo_max_ms, "must be > 0")
-        _require(
-            self.override_failures >= self.failure_repeat, "override_failures", self.override_failures,
+            self._require(1 <= getattr(self, name) < math.inf, name, "must be 1 (no relaxing) or more")
+        self._require(self.slo_max_ms is None or self.slo_max_ms > 0, "slo_max_ms", "must be > 0")
+        self._require(
+            self.override_failures >= self.failure_repeat, "override_failures",
             f"cannot be less than failure_repeat = {self.failure_repeat}, which comes first",
         )  # fmt: skip
         limit = self.divergence_limit
-        _require(limit is None or limit >= 0, "divergence_limit", limit, "must be 0 or more, or left out")
-        _require(
+        self._require(limit is None or limit >= 0, "divergence_limit", "must be 0 or more, or left out")
+        self._require(
             self.deadlock_evidence is None or self.deadlock_evidence <= self.window,
-            "deadlock_evidence", self.deadlock_evidence, f"cannot exceed the window of {self.window} steps",
+            "deadlock_evidence", f"cannot exceed the window of {self.window} steps",
         )  # fmt: skip
-        _known("trigger", self.triggers, TRIGGERS)
-        _known("override", self.overrides, OVERRIDES)
+        for name in self.triggers:
+            triggers.get(name)
+        for cause in self.overrides:
+            if cause not in OVERRIDES:
+                raise UnknownNameError("override", cause, OVERRIDES)
 
-
-def _require(holds: bool, name: str, value: object, rule: str) -> None:
-    if not holds:
-        raise ConfigError(f"controller.{name} = {value!r}: {rule}")
-
-
-def _known(family: str, names: tuple[str, ...], known: tuple[str, ...]) -> None:
-    for name in names:
-        if name not in known:
-            raise ConfigError(f"controller: unknown {family} {name!r}{suggestion(name, known)}")
+    def _require(self, holds: bool, name: str, rule: str) -> None:
+        if not holds:
+            raise ConfigError(f"controller.{name} = {getattr(self, name)!r}: {rule}")

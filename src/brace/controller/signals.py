@@ -1,19 +1,20 @@
-"""What the controller is handed at a step, and what it answers: plain values only."""
+"""What the controller is handed at a step, what it answers, and what it remembers: plain values only."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
-Trigger = Literal["periodic", "failure", "divergence", "hazard", "deadlock", "goal", "exhausted"]
 GateReason = Literal["cooldown", "commit", "in_flight"]
 Override = Literal["hazard", "deadlock", "failures"]
+Cancel = Override | Literal["goal"]
 Severity = Literal["warning", "critical"]
 
-TRIGGERS: tuple[Trigger, ...] = (
-    "periodic", "failure", "divergence", "hazard", "deadlock", "goal", "exhausted",
-)  # fmt: skip
 OVERRIDES: tuple[Override, ...] = ("hazard", "deadlock", "failures")
+RECENT_LATENCIES = 32
+"""How many past latencies a budget policy may look at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,10 @@ class CallOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What happened in the world since the last step. Everything is optional: silence means "nothing"."""
+    """What happened since the last step. Everything is optional: silence means "nothing".
+
+    A world or a user's loop tells all but the last three fields; the loop of BRACE adds those.
+    """
 
     failed: bool = False
     """An action or skill ended in failure, or a plan was refused."""
@@ -45,6 +49,8 @@ class Signals:
     hazard: Severity | None = None
     goal_changed: bool = False
     """The goal is another one since the last step."""
+    readings: Mapping[str, float] = field(default_factory=dict)
+    """Numbers for triggers of your own, by name: a battery's charge, say."""
     exhausted: bool = False
     """No plan, or nothing left of it."""
     in_flight: bool = False
@@ -63,34 +69,52 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """The gate's answer: replan or not, and why."""
+class Decision:
+    """What the controller says at step `t`: replan or not, why, and what a call may spend."""
 
-    replan: bool
+    t: int
+    triggers: tuple[str, ...] = ()
+    replan: bool = False
+    """A call is to be made now."""
     gate: GateReason | None = None
     """Why a trigger was not honoured."""
     override: Override | None = None
     """What bypassed the gate (only when the gate alone would have refused)."""
-    cancel: Override | Literal["goal"] | None = None
+    cancel: Cancel | None = None
     """Why the call in flight is to be cancelled."""
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What the controller says at step `t`."""
-
-    t: int
-    triggers: tuple[Trigger, ...]
-    verdict: Verdict
     budget: Budget | None = None
     """Set when `replan`."""
 
     @property
-    def replan(self) -> bool:
-        """Whether a call is to be made now."""
-        return self.verdict.replan
-
-    @property
     def suppressed(self) -> bool:
         """A trigger fired and was not honoured."""
-        return self.verdict.gate is not None
+        return self.gate is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerState:
+    """A few counters and the last `w` steps, whatever the episode's length. A step makes a new one.
+
+    Before the first call Δ = κ = ∞, so the first plan is admitted.
+    """
+
+    t: int = 0
+    """The step to be decided next."""
+    since_call: float = math.inf
+    """Δ: steps since the last call."""
+    since_change: float = math.inf
+    """κ: steps since the plan last changed."""
+    failures: int = 0
+    """Consecutive failures since the last success or failure override."""
+    stalled: tuple[bool, ...] = ()
+    """For each of the last `w` steps that could have moved: whether it made no progress."""
+    deadlocked: bool = False
+    """Whether that evidence, or the world itself, says deadlock."""
+    held_back: tuple[str, ...] = ()
+    """Events no call was made for yet."""
+    rung: int = 0
+    """k: how far the budget is relaxed."""
+    clean: int = 0
+    """Steps since the last override or the last fall of a rung."""
+    latencies_ms: tuple[float, ...] = ()
+    """The most recent calls' latencies, oldest first."""

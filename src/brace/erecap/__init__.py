@@ -9,21 +9,20 @@ except ImportError as error:
     raise MissingExtraError("pruning inside a transformer", "erecap") from error
 
 from brace.erecap.backbone import FAMILIES, Backbone
-from brace.erecap.cache import Context, KvCache
+from brace.erecap.context import Context, Prefill
 from brace.erecap.decode import Writing, Written, write
-from brace.erecap.engine import AnyContext, Engine, Prefill
+from brace.erecap.engine import Engine
 from brace.erecap.schedule import Keep, Schedule, pruning_layers
-from brace.erecap.session import Reading, Session
+from brace.erecap.session import PrefixScorer, Reading, Session
 
 __all__ = [
     "FAMILIES",
-    "AnyContext",
     "Backbone",
     "Context",
     "Engine",
     "Keep",
-    "KvCache",
     "Prefill",
+    "PrefixScorer",
     "Reading",
     "Schedule",
     "Session",

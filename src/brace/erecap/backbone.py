@@ -7,15 +7,16 @@ model's own modules. What differs between families is where their parts are and 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from brace.erecap.attention import NAME, attend_cached
-from brace.erecap.fused import FusedLayer, Rotation, fuse, go_on
-from brace.errors import ConfigError
+from brace.erecap.fused import FusedLayer, Rotation, fuse, no_check
+from brace.errors import BraceError, ConfigError
 
 FAMILIES = {
     "qwen2": "Qwen2 and Qwen2.5",
@@ -44,7 +45,7 @@ class Backbone:
         self.n_layers = len(self.layers)
         self.hidden = int(config.hidden_size)
         self.max_positions = int(config.max_position_embeddings)
-        self.check: Callable[[], None] = go_on
+        self.check: Callable[[], None] = no_check
         """Called before each larger part of a layer; what it raises ends the reading there."""
         self._fused: dict[int, FusedLayer | None] = {}
         self.windows = [_window(config, index) for index in range(self.n_layers)]
@@ -155,3 +156,29 @@ def _window(config: Any, index: int) -> int | None:
     if kinds is not None:
         return int(window) if kinds[index] == "sliding_attention" else None
     return int(window) if getattr(config, "use_sliding_window", True) else None
+
+
+@contextmanager
+def within_memory(backbone: Backbone, tokens: int) -> Iterator[None]:
+    """Reading so many tokens, or, where a GPU is full, an error that says what would fit."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        heads, width = backbone.kv_shape
+        cached = 2 * heads * width * backbone.n_layers
+        # The widest moment of a layer: gate and up, their product, and the states around them.
+        working = 3 * int(backbone.config.intermediate_size) + 4 * backbone.hidden
+        each = (cached + working) * backbone.dtype.itemsize
+        free = ""
+        if backbone.device.type == "cuda":
+            room = torch.cuda.mem_get_info(backbone.device)[0]
+            unused = torch.cuda.memory_reserved(backbone.device) - torch.cuda.memory_allocated(
+                backbone.device
+            )
+            free = (
+                f"; {(room + unused) / 2**30:.1f} GiB are free, enough for about {(room + unused) // each:,}"
+            )
+        raise BraceError(
+            f"out of memory while reading {tokens:,} tokens (about {tokens * each / 2**30:.1f} GiB beside "
+            f"the weights){free}: shorten the context, end other sessions, or take a smaller model"
+        ) from error

@@ -9,7 +9,8 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
-from brace.erecap.engine import AnyContext, Engine
+from brace.erecap.context import Context
+from brace.erecap.engine import Engine
 from brace.errors import ConfigError
 
 LogitsHook = Callable[[Tensor, Tensor], Tensor]
@@ -63,7 +64,7 @@ class Written:
 
 def write(
     engine: Engine,
-    context: AnyContext,
+    context: Context,
     how: Writing | None = None,
     *,
     tokenizer: TextDecoder | None = None,

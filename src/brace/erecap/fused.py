@@ -26,8 +26,8 @@ _INTERLEAVED = {"glm", "glm4"}
 """Families that rotate neighbours of a head, and only the first part of it; others rotate its two halves."""
 
 
-def go_on() -> None:
-    """The check of one who has all the time."""
+def no_check() -> None:
+    """The check where nothing limits the time."""
 
 
 class FusedLayer:
@@ -60,7 +60,7 @@ class FusedLayer:
         """Whether the module's weights have been moved or replaced since."""
         return bool(self._layer.self_attn.q_proj.weight.data_ptr() != self.qkv.data_ptr())
 
-    def __call__(self, hidden: Tensor, rotation: Rotation, attend: Attend, check: Check = go_on) -> Tensor:
+    def __call__(self, hidden: Tensor, rotation: Rotation, attend: Attend, check: Check = no_check) -> Tensor:
         """As the module, but for the attention, which is given; `check` is called before larger parts."""
         check()
         queries, keys, values = self.project(norm(self.before, hidden), rotation)
@@ -113,7 +113,7 @@ def _products(states: Tensor, weights: Tensor, bias: Tensor | None, sizes: list[
 
 def fuse(layer: Any, config: Any) -> FusedLayer | None:
     """None where a module is more than its weights: adapters, quantised parts, hooks, other activations."""
-    parts = [part for part in layer.modules() if not _has_children(part)]
+    parts = [part for part in layer.modules() if next(part.children(), None) is None]
     linear = [part for part in parts if hasattr(part, "out_features")]
     plain = all(type(part) is nn.Linear for part in linear) and config.hidden_act in ("silu", "swish")
     hooked = any(part._forward_hooks or part._forward_pre_hooks for part in layer.modules())
@@ -170,7 +170,3 @@ def norm(module: Any, states: Tensor) -> Tensor:
         exact: Tensor = module(states)
         return exact
     return functional.rms_norm(states, module.weight.shape, module.weight, module.variance_epsilon)
-
-
-def _has_children(part: nn.Module) -> bool:
-    return next(part.children(), None) is not None

@@ -1,11 +1,21 @@
-"""Which tokens live on: head, tail and floors always, then the best by score, singly or by whole segments."""
+"""Which tokens stay: head, tail and floors always, then the best by score, singly or by whole segments.
+
+`choose` is for tokens that are being read. `evict` prunes caches that were read before: a causal model's
+state at a token does not change with what follows it, so a scorer that looks at states can say later what a
+token is worth, from what it said when the token was read. What stays keeps keys and values that were computed
+while the others were still there.
+"""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
-from brace.erecap.schedule import HEAD, tail_of
+from brace.erecap.context import Context
+from brace.erecap.schedule import HEAD, Schedule, tail_of
+from brace.erecap.scorers.base import Scorer
 from brace.errors import BraceError
 
 
@@ -84,3 +94,43 @@ def gather(survivors: Tensor) -> tuple[Tensor, Tensor]:
     filled = torch.arange(most, device=survivors.device) < counts[:, None]
     # Places are kept in the order of the text; the surplus of shorter rows stays at their end, masked.
     return order, filled
+
+
+def evict(context: Context, scorer: Scorer, schedule: Schedule, new: int, floor: Tensor | None) -> bool:
+    """Make room for `new` tokens that are about to be read, after which each layer holds at most what the
+    schedule says for the whole text. A token that leaves a layer leaves all later ones.
+
+    The context is one sequence. `floor`, [tokens of the text], marks those that may not go. False, and
+    nothing has changed, if what must stay leaves no room, or the tokens were not scored when they were read.
+    """
+    cached = context.complete_scores()
+    if tuple(cached) != schedule.layers:
+        return False
+    choices: list[Tensor] = []
+    alive: Tensor | None = None
+    before = schedule.tokens
+    for layer, count in zip(schedule.layers, schedule.kept, strict=True):
+        positions = context.layer_positions(layer)[0]
+        last = torch.full((1, 1), schedule.tokens - 1, device=positions.device)
+        scores = scorer.rescore(layer, cached[layer], positions[None], last)[0].float()
+        if not bool(torch.isfinite(scores).all()):
+            raise BraceError("the scorer gave scores that are not finite numbers; nothing was evicted")
+        there = torch.ones_like(positions, dtype=torch.bool) if alive is None else alive[positions]
+        floors = None if floor is None else floor[positions][None]
+        # The new tokens are part of the tail.
+        stay = must_stay(there[None], floors, max(0, tail_of(before) - new))[0]
+        if int(stay.sum()) > count - new:
+            return False
+        ranked = scores.masked_fill(stay, torch.inf).masked_fill(~there, -torch.inf)
+        room = min(count - new, int(there.sum()))
+        kept = ranked.argsort(descending=True, stable=True)[:room].sort().values
+        choices.append(kept)
+        alive = torch.zeros(schedule.tokens, dtype=torch.bool, device=positions.device)
+        alive[positions[kept]] = True
+        before = count
+    lengths = context.lengths()
+    for (first, end), kept in zip(pairwise([*schedule.layers, schedule.n_layers]), choices, strict=True):
+        if len(kept) < lengths[first]:
+            for layer in range(first, end):
+                context.retain(layer, kept)
+    return True

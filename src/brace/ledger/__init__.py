@@ -1,8 +1,8 @@
 """The ledger: what every step, call and episode cost, written by all and read by the report.
 
 Writing needs only what is exported here. Reading needs polars and lives in the submodules, to be imported
-by name: `reader` (a run directory into tables), `metrics` (the figures), `differences` (between two runs),
-`audits` (why they are so) and `export` (parquet).
+by name: `reader` (a run directory into tables, and into parquet), `metrics` (the figures), `differences`
+(between two runs) and `audits` (why they are so).
 """
 
 from brace.ledger.manifest import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -43,9 +44,12 @@ def suppression_audit(run: Run, horizon: int = 20) -> list[SuppressionRow]:
     effect in it, so harm in the step of the plan's arrival came first; the end of an episode comes last.
     """
     segments = _segments(run.steps)
+    final = run.steps.group_by("episode").agg(final=pl.col("t").max())
+    # Success is null where it was not judged, or the episode is not over.
+    ends = final.join(run.episodes.select("episode", "success"), on="episode", how="left")
     accepted = run.calls.filter(pl.col("status").is_in(["ok", "partial"]))
     ahead = (
-        segments.join(_ends(run), on="episode", how="left", maintain_order="left")
+        segments.join(ends, on="episode", how="left", maintain_order="left")
         .pipe(_next, run.steps.filter("critical"), "t", "hazard", horizon)
         .pipe(_next, run.steps.filter(_DEADLOCK), "t", "jam", horizon)
         .pipe(_next, run.steps.filter(pl.col("override").is_not_null()), "t", "overridden", horizon)
@@ -67,14 +71,11 @@ def suppression_audit(run: Run, horizon: int = 20) -> list[SuppressionRow]:
     names = ("recovered", "harmless", "harmful", "override")
     counts = judged.group_by("reason").agg(pl.len(), *(pl.col(name).sum() for name in names))
     rows = [SuppressionRow(*row) for row in counts.select("reason", "len", *names).iter_rows()]
-    return sorted(rows, key=lambda row: (_rank(row.reason), row.reason))
+    ranks = {reason: rank for rank, reason in enumerate(GATE_REASONS)}
+    return sorted(rows, key=lambda row: (ranks.get(row.reason, len(ranks)), row.reason))
 
 
 _DEADLOCK = pl.col("triggers").list.contains("deadlock")
-
-
-def _rank(reason: str) -> int:
-    return GATE_REASONS.index(reason) if reason in GATE_REASONS else len(GATE_REASONS)
 
 
 def _segments(steps: pl.DataFrame) -> pl.DataFrame:
@@ -86,12 +87,6 @@ def _segments(steps: pl.DataFrame) -> pl.DataFrame:
         & (pl.col("reason") == pl.col("reason").shift(-1))
     )
     return suppressed.filter(~goes_on.fill_null(False))
-
-
-def _ends(run: Run) -> pl.DataFrame:
-    """The last step of each episode, and whether it succeeded (null where not judged or not over)."""
-    final = run.steps.group_by("episode").agg(final=pl.col("t").max())
-    return final.join(run.episodes.select("episode", "success"), on="episode", how="left")
 
 
 def _next(segments: pl.DataFrame, events: pl.DataFrame, at: str, name: str, horizon: int) -> pl.DataFrame:
@@ -120,6 +115,8 @@ class LateCall:
     dominant: str
     """The phase, or the part of one, that took the most time by itself."""
     dominant_ms: float
+    record: Mapping[str, Any]
+    """All that was logged of it."""
 
 
 def worst_calls(run: Run, n: int) -> list[LateCall]:
@@ -132,25 +129,29 @@ def worst_calls(run: Run, n: int) -> list[LateCall]:
 
 def _late(call: dict[str, Any]) -> LateCall:
     phases: dict[str, float] = {}
-    alone: dict[str, float] = {}
-    rest = call["latency_ms"]
     for phase in call["phases"]:
-        name, ms = phase["name"], phase["ms"]
-        phases[name] = phases.get(name, 0.0) + ms
-        if phase["start_ms"] < 0:
-            continue  # before the call: no part of its latency
-        alone[name] = alone.get(name, 0.0) + ms
-        whole = name.rpartition(".")[0]
-        if whole:
-            alone[whole] = alone.get(whole, 0.0) - ms
-        else:
-            rest -= ms
-    alone[UNACCOUNTED] = rest
+        phases[phase["name"]] = phases.get(phase["name"], 0.0) + phase["ms"]
+    # What was before the call is no part of its latency.
+    inside = [phase for phase in call["phases"] if phase["start_ms"] >= 0]
+    alone = own_times(inside)
+    alone[UNACCOUNTED] = call["latency_ms"] - sum(p["ms"] for p in inside if "." not in p["name"])
     dominant = max(alone, key=lambda name: alone[name])
     fields = ("episode", "index", "t", "kind", "status", "missed", "latency_ms", "slo_ms")
     return LateCall(
-        **{name: call[name] for name in fields}, phases=phases, dominant=dominant, dominant_ms=alone[dominant]
-    )
+        **{name: call[name] for name in fields}, phases=phases, dominant=dominant,
+        dominant_ms=alone[dominant], record=call,
+    )  # fmt: skip
+
+
+def own_times(phases: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """ms by phase, a whole reduced by its parts: `replan` is what queue, prefill and decode leave of it."""
+    own: dict[str, float] = {}
+    for phase in phases:
+        name, ms = phase["name"], phase["ms"]
+        own[name] = own.get(name, 0.0) + ms
+        if whole := name.rpartition(".")[0]:
+            own[whole] = own.get(whole, 0.0) - ms
+    return {name: max(ms, 0.0) for name, ms in own.items()}
 
 
 @dataclass(frozen=True, slots=True)

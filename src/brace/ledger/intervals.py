@@ -124,6 +124,30 @@ def rate(hits: int, n: int, denominator: str) -> Estimate:
     return Estimate(hits / n, *wilson(hits, n), n, SHARE, denominator)
 
 
+def rate_deviance(hits: int, n: int, other_hits: int, other_n: int) -> float:
+    """How far two counts lie from one common rate: chi-squared with one degree of freedom if it is one."""
+    pooled = (hits + other_hits) / (n + other_n)
+    terms = [
+        2 * count * math.log(count / expected)
+        for of, whole in ((hits, n), (other_hits, other_n))
+        for count, expected in ((of, whole * pooled), (whole - of, whole * (1 - pooled)))
+        if count
+    ]
+    return max(0.0, sum(terms))
+
+
+def chance_of_deviance(deviance: float, degrees: int) -> float:
+    """The chance that chi-squared with so many degrees of freedom is larger: many rates judged at once."""
+    half = deviance / 2
+    # Known for one degree and for two (for none, by definition); each two more add one term.
+    first = 2 - degrees % 2
+    chance = 1.0 if degrees == 0 else math.erfc(math.sqrt(half)) if first == 1 else math.exp(-half)
+    return chance + sum(
+        math.pow(half, k / 2 - 1) * math.exp(-half) / math.gamma(k / 2)
+        for k in range(first + 2, degrees + 1, 2)
+    )
+
+
 def mean(values: ArrayLike, unit: str, denominator: str) -> Estimate:
     """The mean, with a bootstrap interval (none for a single value)."""
     numbers = np.asarray(values, dtype=np.float64)
@@ -145,12 +169,13 @@ def ratio(parts: ArrayLike, wholes: ArrayLike, denominator: str) -> Estimate:
     """Σ parts / Σ wholes over paired rows, as a share, with a bootstrap interval over the pairs."""
     pairs = np.column_stack((np.asarray(parts, np.float64), np.asarray(wholes, np.float64)))
     pairs = pairs[pairs[:, 1] > 0]  # an empty whole has no parts to share
-    return _estimate(pairs, _ratio_of_sums, bootstrap, SHARE, denominator)
-
-
-def _ratio_of_sums(samples: Floats) -> Floats:
-    sums = samples.sum(axis=1)
-    return np.asarray(sums[:, 0] / sums[:, 1])
+    return _estimate(
+        pairs,
+        lambda samples: np.divide(*np.moveaxis(samples.sum(axis=1), 1, 0)),
+        bootstrap,
+        SHARE,
+        denominator,
+    )
 
 
 def _estimate(

@@ -64,6 +64,11 @@ def summarise(run: Run) -> Summary:
     calls = run.calls
     episodes = per_episode(run)
     kinds = latency_kinds(run)
+    prompted = calls.filter(PROMPTED)
+    before, after = prompted["tokens_in"], prompted["tokens_after"]
+    queued = pl.element().struct.field("ms").filter(pl.element().struct.field("name") == "replan.queue")
+    triggered = run.steps.filter(TRIGGERED)
+    held = triggered.filter(SUPPRESSED).select(GATE)["gate"]
     figures: dict[str, Estimate] = {
         "episodes": count(episodes.height, "episodes"),
         "success": success_rate(run),
@@ -71,12 +76,18 @@ def summarise(run: Run) -> Summary:
         "calls_per_episode": mean(episodes["calls"], "calls", "episodes"),
         **_latencies("latency", calls.filter(EXECUTED), kinds, _EXECUTED),
         "miss_rate": miss_rate(run),
-        **_tokens(calls),
+        "tokens_in": mean(before, "tokens", _PROMPTED),
+        "tokens_after": mean(after, "tokens", _PROMPTED),
+        "reduction": ratio(before - after, before, _PROMPTED),
+        "bind_rate": rate(calls.filter(pl.col("budget") < pl.col("tokens_in")).height, calls.height, "calls"),
         "churn": rate(int(calls["changed"].sum()), calls.height, "calls"),
         "changes_per_episode": mean(episodes["changes"], "changes", "episodes"),
         "wait_per_episode": mean(episodes["wait_ms"], "ms", "episodes"),
-        "queue_per_call": mean(_queue(calls), "ms", "calls"),
-        **_suppressions(run.steps),
+        "queue_per_call": mean(
+            calls.select(pl.col("phases").list.eval(queued).list.sum())["phases"], "ms", "calls"
+        ),
+        "suppressed": rate(len(held), triggered.height, "triggers"),
+        **_shares("suppressed", held, GATE_REASONS, (triggered.height, "triggers")),
         **_shares("override", calls["override"], OVERRIDES),
         **_shares("fallback", calls["fallback"], get_args(Fallback)),
         **_shares("status", calls["status"], get_args(Status)),
@@ -178,32 +189,6 @@ def miss_rate(run: Run) -> Estimate:
     """Misses over the calls that had an SLO."""
     bound = run.calls.filter(pl.col("slo_ms").is_not_null())
     return rate(bound.filter(MISSED).height, bound.height, "calls with an SLO")
-
-
-def _tokens(calls: pl.DataFrame) -> dict[str, Estimate]:
-    prompted = calls.filter(PROMPTED)
-    before, after = prompted["tokens_in"], prompted["tokens_after"]
-    bound = calls.filter(pl.col("budget") < pl.col("tokens_in")).height
-    return {
-        "tokens_in": mean(before, "tokens", _PROMPTED),
-        "tokens_after": mean(after, "tokens", _PROMPTED),
-        "reduction": ratio(before - after, before, _PROMPTED),
-        "bind_rate": rate(bound, calls.height, "calls"),
-    }
-
-
-def _queue(calls: pl.DataFrame) -> pl.Series:
-    queued = pl.element().struct.field("ms").filter(pl.element().struct.field("name") == "replan.queue")
-    return calls.select(pl.col("phases").list.eval(queued).list.sum())["phases"]
-
-
-def _suppressions(steps: pl.DataFrame) -> dict[str, Estimate]:
-    triggered = steps.filter(TRIGGERED)
-    reasons = triggered.filter(SUPPRESSED).select(GATE)["gate"]
-    return {
-        "suppressed": rate(len(reasons), triggered.height, "triggers"),
-        **_shares("suppressed", reasons, GATE_REASONS, (triggered.height, "triggers")),
-    }
 
 
 def _shares(

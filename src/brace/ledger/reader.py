@@ -1,4 +1,6 @@
-"""From a run directory to tables. Damage is skipped and noted, never raised, and never hides what is whole.
+"""From a run directory to tables, and on to parquet.
+
+Damage is skipped and noted, never raised, and never hides what is whole.
 
 The fast way sorts each shard's lines by type on their first bytes and hands them to polars; a shard that
 it refuses is read again line by line, so that only the damaged lines are lost.
@@ -58,6 +60,16 @@ def load_run(directory: Path) -> Run:
         tables.episodes.drop("shard").sort("episode"),
         [*manifest.remarks, *tables.notes],
     )
+
+
+def to_parquet(run: Run, directory: Path) -> None:
+    """Write `steps.parquet`, `calls.parquet` and `episodes.parquet`, replacing older ones."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, table in (("steps", run.steps), ("calls", run.calls), ("episodes", run.episodes)):
+            table.write_parquet(directory / f"{name}.parquet")
+    except OSError as error:
+        raise LedgerError(f"cannot export to {directory}: {error.strerror}; choose another folder") from error
 
 
 @dataclass(frozen=True)

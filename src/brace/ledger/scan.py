@@ -66,7 +66,13 @@ def decode(line: bytes) -> Record | None:
         record = _decoder.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    return record if _WIDE.search(line) is None or _fits(record) else None
+    if _WIDE.search(line) is None:
+        return record
+    # Integers that fit no table are damage; JSON has no widest one.
+    numbers = [value for value in msgspec.structs.astuple(record) if isinstance(value, int)]
+    if isinstance(record, Call):
+        numbers += [phase.tokens for phase in record.phases if phase.tokens is not None]
+    return record if all(number in _INT64 for number in numbers) else None
 
 
 def is_header(line: bytes, path: Path) -> bool:
@@ -94,11 +100,3 @@ def _whole_lines(directory: Path) -> Iterator[bytes]:
                         yield line
         except OSError as error:
             raise LedgerError(f"cannot read {path}: {error.strerror}") from error
-
-
-def _fits(record: Record) -> bool:
-    """Whether its integers fit a table; JSON has no widest integer."""
-    numbers = [value for value in msgspec.structs.astuple(record) if isinstance(value, int)]
-    if isinstance(record, Call):
-        numbers += [phase.tokens for phase in record.phases if phase.tokens is not None]
-    return all(number in _INT64 for number in numbers)

@@ -9,28 +9,30 @@ while not done:
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from brace.callpath import CallPath, CallResult, Mode, PlannerPool
+from brace.callpath import PlannerPool
 from brace.callpath.compress import Compressor
-from brace.context import Segment, Tokenizer, plan_template
+from brace.context import Segment, Tokenizer
 from brace.controller import CallOutcome, ControllerConfig, Decision, Severity, Signals
 from brace.errors import ConfigError, LedgerError
 from brace.ledger.manifest import MANIFEST, describe_run, read_manifest, write_manifest
 from brace.ledger.records import Episode, Fallback
 from brace.ledger.writer import LedgerWriter
-from brace.loop.build import build_rules
-from brace.loop.config import BudgetConfig, LoopConfig, ModeConfig, Part, RunConfig, dump_config
-from brace.loop.core import Accept, LoopCore, NoLedger, OpenCall
+from brace.loop.build import build_path, build_rules
+from brace.loop.config import LADDER, Part, RunConfig, dump_config, load_config, read_yaml
+from brace.loop.core import Accept, LoopCore, NoLedger
+from brace.loop.flight import Flight
+from brace.options import checked
 from brace.plan import Plan, SkillSet
 from brace.planners.base import Planner
 from brace.planners.function import FunctionPlanner
-from brace.registry import compressors
+from brace.registry import planners
+from brace.worlds.base import PlanHolder
 
 PlannerLike = Planner | PlannerPool | Callable[[str], str | Iterable[str]]
 _MODE = "pruned"
@@ -50,7 +52,7 @@ class AgentStep:
 
 
 @dataclass(slots=True)
-class _Held:
+class _Held(PlanHolder):
     """The plan the user's loop is executing."""
 
     accept: Accept | None
@@ -58,15 +60,12 @@ class _Held:
     done: dict[int, int] = field(default_factory=dict)
     stopped: bool = False
     arrived: bool = False
-    refusal: str = ""
 
     def apply(self, plan: Plan) -> str | None:
         refusal = self.accept(plan) if self.accept else None
-        if refusal is not None:
-            self.refusal = refusal
-            return refusal
-        self.plan, self.done, self.stopped, self.arrived = plan, {}, False, True
-        return None
+        if refusal is None:
+            self.plan, self.done, self.stopped, self.arrived = plan, {}, False, True
+        return refusal
 
     def rest(self) -> Plan:
         return self.plan.rest(self.done)
@@ -87,35 +86,11 @@ class _Vocabulary:
     names: Mapping[str, Sequence[str]]
 
 
-class _Flight(threading.Thread):
-    """A call under way in a thread of its own, so that the user's loop need not wait."""
-
-    def __init__(self, call: OpenCall, path: CallPath, *, without_plan: bool) -> None:
-        super().__init__(daemon=True, name="brace call")
-        self.call = call
-        self.without_plan = without_plan
-        self._path = path
-        self._result: CallResult | None = None
-        self._error: Exception | None = None
-
-    def run(self) -> None:
-        try:
-            self._result = self._path.run(self.call.request, self.call.phases)
-        except Exception as error:  # noqa: BLE001 - raised again in the user's own thread
-            self._error = error
-
-    def result(self) -> CallResult | None:
-        """None while it runs."""
-        if self.is_alive():
-            return None
-        if self._error is not None:
-            raise self._error
-        return self._result
-
-
 class Agent:
     """Decides at each step of the user's loop whether to replan, asks the planner within budget and deadline,
     and hands back the plan to follow. `step` does not block with `while_thinking="continue"`.
+
+    This is the short way to one mode. `Agent.from_config` takes all that a configuration of `brace run` has.
     """
 
     def __init__(
@@ -127,10 +102,10 @@ class Agent:
         names: Mapping[str, Sequence[str]] | None = None,
         slo_ms: float | None = None,
         budget: int | None = None,
-        compress: str | Compressor = "recency",
+        compress: str | Mapping[str, Any] | Compressor = "recency",
         controller: ControllerConfig | None = None,
         while_thinking: Literal["hold", "continue"] = "continue",
-        fallback: tuple[Fallback, ...] = ("keep", "stored", "stop"),
+        fallback: tuple[Fallback, ...] = LADDER,
         stored_plan: str = "",
         accept: Accept | None = None,
         tokenizer: Tokenizer | None = None,
@@ -141,39 +116,107 @@ class Agent:
         `planner` is a function from prompt to plan text (or to pieces of it), a `Planner`, or a `PlannerPool`
         that several agents share. A planner that writes within a grammar makes it of the `skills`, and of the
         `names` that their arguments take (any, if not mentioned). `budget` counts the whole prompt in the
-        planner's tokens: give its `tokenizer`, or counts are the built-in tokenizer's. `accept` may refuse a
-        plan by saying why. `ledger` is the run directory (each agent that writes there is an episode of its
-        own); without one nothing is written down.
+        planner's tokens: give its `tokenizer`, or counts are the built-in tokenizer's. `compress` is the name
+        of a method, `{"name": …, "options": {…}}`, or one you made. `accept` may refuse a plan by saying why.
+        `ledger` is the run directory (each agent that writes there is an episode of its own); without one
+        nothing is written down.
         """
-        self._pool = _pool(planner, tokenizer)
-        if skills is not None and hasattr(self._pool.planner, "bind"):
-            self._pool.planner.bind(_Vocabulary(skills, names or {}))
-        method: Compressor = compressors.create(compress) if isinstance(compress, str) else compress
-        self._config = RunConfig(
-            name="live",
-            world=Part("live"),
-            planner=Part(self._pool.planner.name),
-            controller=controller or ControllerConfig(),
-            budget=BudgetConfig(mode=_MODE),
-            modes={_MODE: ModeConfig(budget, slo_ms, Part(method.name))},
-            loop=LoopConfig(while_thinking=while_thinking, fallback=fallback, stored_plan=stored_plan),
-        )
-        template = plan_template(skills.describe() if skills else "")
-        path = CallPath(self._pool, {_MODE: Mode(method, template)}, skills)
-        path.check_budget(_MODE, budget)
-        self._writer = _open_ledger(ledger, self._config)
+        method = compress if isinstance(compress, Compressor) else None
+        for name, value, kind in (
+            ("slo_ms", slo_ms, float | None), ("budget", budget, int | None),
+            ("compress", compress, str | dict[str, Any] | Compressor), ("stored_plan", stored_plan, str),
+            ("controller", controller, ControllerConfig | None),
+            ("while_thinking", while_thinking, Literal["hold", "continue"]),
+            ("fallback", fallback, tuple[str, ...]),
+        ):  # fmt: skip
+            checked(value, kind, f"Agent: {name}")
+        pool = _pool(planner, tokenizer)
+        config = load_config(
+            {
+                "name": "live",
+                "planner": pool.planner.name,
+                "budget": {"mode": _MODE},
+                "modes": {
+                    _MODE: {
+                        "tokens": budget,
+                        "slo_ms": slo_ms,
+                        "compress": compress if method is None else method.name,
+                    }
+                },
+                "loop": {
+                    "while_thinking": while_thinking, "fallback": fallback, "stored_plan": stored_plan,
+                },
+            }
+        )  # fmt: skip
+        if controller is not None:
+            config = replace(config, controller=controller)
+        self._begin(config, pool, task, skills, names, accept, ledger, method)
+
+    @classmethod
+    def from_config(
+        cls,
+        config: str | Path | Mapping[str, Any] | RunConfig,
+        planner: PlannerLike | None = None,
+        *,
+        task: str = "",
+        skills: SkillSet | None = None,
+        names: Mapping[str, Sequence[str]] | None = None,
+        accept: Accept | None = None,
+        tokenizer: Tokenizer | None = None,
+        ledger: str | Path | None = None,
+    ) -> Agent:
+        """An agent with all that `brace run` takes: modes, budget policy, retriever, triggers, fallbacks.
+
+        `config` is a YAML file or what would be in it; its `world` plays no part. Without a `planner` it is
+        the one that the configuration names. The rest is as for `Agent`.
+        """
+        if isinstance(config, str | Path):
+            config = read_yaml(config)
+        loaded = config if isinstance(config, RunConfig) else load_config(config)
+        if loaded.loop.clock != "wall" or loaded.loop.start_with_default:
+            raise ConfigError(
+                "Agent: loop.clock must be 'wall' and loop.start_with_default off; a loop of your own runs "
+                "in real time and has no default plan"
+            )
+        made = planners.create(loaded.planner.name, loaded.planner.options) if planner is None else planner
+        pool = _pool(made, tokenizer)
+        loaded = replace(loaded, world=Part("live"), planner=Part(pool.planner.name))
+        agent = cls.__new__(cls)
+        agent._begin(loaded, pool, task, skills, names, accept, ledger)
+        return agent
+
+    def _begin(
+        self,
+        config: RunConfig,
+        pool: PlannerPool,
+        task: str,
+        skills: SkillSet | None,
+        names: Mapping[str, Sequence[str]] | None,
+        accept: Accept | None,
+        ledger: str | Path | None,
+        compressor: Compressor | None = None,
+    ) -> None:
+        for name, value, kind in (
+            ("task", task, str), ("skills", skills, SkillSet | None),
+            ("names", names, dict[str, Sequence[str]] | None), ("ledger", ledger, str | Path | None),
+        ):  # fmt: skip
+            checked(value, kind, f"Agent: {name}")
+        if accept is not None and not callable(accept):
+            raise ConfigError(f"Agent: accept = {accept!r}: expected a function of a plan")
+        if skills is not None:
+            pool.planner.bind(_Vocabulary(skills, names or {}))
+        path = build_path(config, pool, skills, compressor)
+        self._hold = config.loop.while_thinking == "hold"
+        rules = build_rules(config)
+        self._writer = _open_ledger(ledger, config)
         self._episode = self._writer.number if self._writer else 0
         self._core: LoopCore[Any] = LoopCore(
-            build_rules(self._config),
-            path,
-            self._writer or NoLedger(),
-            self._config.loop,
-            episode=self._episode,
+            rules, path, self._writer or NoLedger(), config.loop, episode=self._episode, seed=config.seed
         )
         if task:
             self._core.buffer.append(Segment("task", task))
         self._held = _Held(accept)
-        self._flight: _Flight | None = None
+        self._flight: Flight | None = None
         self._outcome: CallOutcome | None = None
 
     def step(
@@ -187,30 +230,31 @@ class Agent:
         divergence: float = 0.0,
         hazard: Severity | None = None,
         goal: str | None = None,
+        readings: Mapping[str, float] | None = None,
         done: int | Mapping[int, int] = 0,
     ) -> AgentStep:
         """One turn of the loop. All arguments tell what happened since the last one.
 
         `context` is what is new to tell the planner (strings are observations), `goal` a new goal, `done` how
-        many skills of the plan were completed; the rest are the trigger flags.
+        many skills of the plan were completed, `readings` numbers for triggers of your own; the rest are the
+        trigger flags.
         """
         held, core = self._held, self._core
         held.execute(done)
         held.arrived = False
         core.sense(_segments(context, goal, core.t + 1))
-        if self._flight is not None and (result := self._flight.result()) is not None:
-            self._land(self._flight, result)
-        refused, held.refusal = held.refusal, ""
+        if self._flight is not None and self._flight.poll(core.t) is not None:
+            self._land(self._flight)
         decision = core.decide(
             Signals(
-                failed=failed or bool(refused), succeeded=succeeded, progress=progress, deadlock=deadlock,
-                divergence=divergence, hazard=hazard, goal_changed=goal is not None,
+                failed=failed, succeeded=succeeded, progress=progress, deadlock=deadlock,
+                divergence=divergence, hazard=hazard, goal_changed=goal is not None, readings=readings or {},
                 exhausted=held.rest().is_empty, in_flight=self._flight is not None, outcome=self._outcome,
             )
         )  # fmt: skip
         self._outcome = None
-        if decision.verdict.cancel is not None and self._flight is not None:
-            self._cancel(self._flight, decision.verdict.cancel)
+        if decision.cancel is not None and self._flight is not None:
+            self._cancel(self._flight, decision.cancel)
         if decision.replan:
             self._start(decision)
         return AgentStep(held.rest(), held.arrived, held.stopped, decision)
@@ -247,38 +291,24 @@ class Agent:
         self.close()
 
     def _start(self, decision: Decision) -> None:
-        call = self._core.open_call(decision)
-        flight = _Flight(call, self._core.path, without_plan=self._held.rest().is_empty)
-        if self._config.loop.while_thinking == "continue":
-            self._flight = flight
-            flight.start()
-            return
-        flight.run()
-        result = flight.result()
-        if result is not None:
-            self._land(flight, result)
+        flight = Flight(self._core.open_call(decision), self._core.path.run)
+        self._without_plan = self._held.rest().is_empty
+        if self._hold:
+            self._land(flight.run())
+        else:
+            self._flight = flight.start()
 
-    def _land(self, flight: _Flight, result: CallResult) -> None:
+    def _land(self, flight: Flight) -> None:
         self._flight = None
-        still = self._config.loop.while_thinking == "hold" or flight.without_plan
+        still = self._hold or self._without_plan
         self._outcome = self._core.settle(
-            flight.call, result, self._held, "measured", stood_still_ms=result.latency_ms if still else 0.0
+            flight.call, self._held, "measured", still_ms=flight.call.latency_ms if still else 0.0
         )
-        if self._held.arrived:
-            self._core.buffer.append(Segment("plan", str(self._held.plan), self._core.t))
-        if self._held.refusal:
-            text = f"plan refused: {self._held.refusal}"
-            self._core.buffer.append(Segment("failure", text, self._core.t))
+        self._core.tell()
 
-    def _cancel(self, flight: _Flight, cause: str) -> None:
-        deadline = flight.call.request.deadline
-        deadline.cancel(cause)
-        # The call path returns at once when cancelled; what may keep it is a compressor at work.
-        flight.join(timeout=1.0)
-        result = flight.result()
-        if result is None:
-            raise ConfigError(f"a call could not be cancelled ({cause}): its compressor does not come back")
-        self._land(flight, replace(result, status="cancelled", plan=Plan(), error=f"cancelled: {cause}"))
+    def _cancel(self, flight: Flight, cause: str) -> None:
+        flight.cancel(cause)
+        self._land(flight)
 
 
 def _pool(planner: PlannerLike, tokenizer: Tokenizer | None) -> PlannerPool:

@@ -5,72 +5,79 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from brace.callpath import CallPath, Mode, PlannerPool
-from brace.context import plan_template
-from brace.controller import Budget, Controller, Rules
-from brace.controller.authors import AuthorsRules
+from brace.callpath import CallPath, Fit, Mode, PlannerPool, Retrieve, Stage
+from brace.callpath.compress import Compressor
+from brace.context import find_template
+from brace.controller import Budget, Rules
 from brace.errors import ConfigError
 from brace.ledger.records import Call
 from brace.ledger.scan import read_records
 from brace.loop.clocks import Clock, ModelledClock, ReplayClock, WallClock
-from brace.loop.config import RunConfig
+from brace.loop.config import ModeConfig, RunConfig
 from brace.plan import SkillSet
-from brace.registry import budget_policies, compressors, planners, retrievers, worlds
+from brace.registry import budget_policies, compressors, planners, retrievers, rules, worlds
 from brace.worlds import World
 
 
 def build_rules(config: RunConfig) -> Rules[Any]:
     """The controller alone: enough to decide a logged run again."""
-    budgets = {name: Budget(name, mode.tokens, mode.slo_ms) for name, mode in config.modes.items()}
-    if config.rules == "authors-proxy":
-        knobs = config.controller
-        try:
-            return AuthorsRules(
-                knobs.cooldown, knobs.commit, knobs.window, budgets["full"], budgets["pruned"]
-            )
-        except KeyError as error:
-            raise ConfigError(
-                f"rules 'authors-proxy' need the modes full and pruned; {error} is missing"
-            ) from error
     chosen = config.budget
     options = {
-        "modes": budgets,
+        "modes": {name: Budget(name, mode.tokens, mode.slo_ms) for name, mode in config.modes.items()},
         "mode": chosen.mode,
         "escalated": chosen.escalated,
         "escalate": chosen.escalate,
     }
-    return Controller(config.controller, budget_policies.create(chosen.policy, options))
+    policy = budget_policies.create(chosen.policy.name, options | chosen.policy.options)
+    made: Rules[Any] = rules.create(
+        config.rules.name, {"config": config.controller, "policy": policy} | config.rules.options
+    )
+    return made
 
 
 def build_world(config: RunConfig) -> World:
     """The world by its name."""
+    if config.world.name == "live":
+        raise ConfigError("world: none is given; name one, e.g. world: babyai-v1 (see: brace worlds list)")
     world: World = worlds.create(config.world.name, config.world.options)
     return world
 
 
 def build_pool(config: RunConfig, world: World) -> PlannerPool:
-    """The planner by its name, with its queue. A reference planner is shown the world."""
+    """The planner by its name, with its queue, shown the world."""
     planner = planners.create(config.planner.name, config.planner.options)
-    if hasattr(planner, "bind"):
-        planner.bind(world)
+    planner.bind(world)
     return PlannerPool(planner)
 
 
-def build_path(config: RunConfig, pool: PlannerPool, skills: SkillSet) -> CallPath:
-    """The call path with every mode's modules; a budget below its template is refused here."""
-    template = plan_template(skills.describe())
-    modes = {
-        name: Mode(
-            compressors.create(mode.compress.name, mode.compress.options),
-            template,
-            retrievers.create(mode.retrieve.name, mode.retrieve.options) if mode.retrieve else None,
-        )
-        for name, mode in config.modes.items()
-    }
-    path = CallPath(pool, modes, skills, allow_floor_overrun=config.loop.allow_floor_overrun)
+def build_path(
+    config: RunConfig, pool: PlannerPool, skills: SkillSet | None, compressor: Compressor | None = None
+) -> CallPath:
+    """The call path with every mode's stages; a budget below its template is refused here.
+
+    `compressor` is one that a user made, for all modes.
+    """
+    words = skills.describe() if skills is not None else ""
+    path = CallPath(
+        pool,
+        {
+            name: Mode(find_template(mode.template).with_skills(words), _stages(mode, config, compressor))
+            for name, mode in config.modes.items()
+        },
+        skills,
+    )
     for name, mode in config.modes.items():
         path.check_budget(name, mode.tokens)
     return path
+
+
+def _stages(mode: ModeConfig, config: RunConfig, compressor: Compressor | None) -> tuple[Stage, ...]:
+    """A mode's row, in the order in which a call goes through it."""
+    made = compressor or compressors.create(mode.compress.name, mode.compress.options)
+    row: list[Stage] = [Fit(made, allow_floor_overrun=config.loop.allow_floor_overrun)]
+    if mode.retrieve is not None:
+        row.append(Retrieve(retrievers.create(mode.retrieve.name, mode.retrieve.options)))
+    return tuple(row)
 
 
 def build_clock(config: RunConfig) -> Clock:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import Protocol
+from typing import ClassVar
 
-from brace.callpath import Answer, CallPath, CallRequest, CallResult, Deadline, PhaseClock
-from brace.callpath.call import TokenCounts
+from brace.callpath import Answer, CallPath, Deadline, OpenCall
 from brace.callpath.compress import InModel
 from brace.callpath.pool import AnswerStatus
 from brace.errors import BraceError
@@ -25,56 +24,52 @@ class DivergedError(BraceError):
     """A replayed run did something its recording did not."""
 
 
-class Clock(Protocol):
+class Clock(ABC):
     """Makes calls and says how long they took."""
 
-    @property
-    def kind(self) -> LatencyKind:
-        """Printed beside every latency."""
-        ...
+    kind: ClassVar[LatencyKind]
+    """Printed beside every latency."""
 
-    def call(self, key: CallKey, path: CallPath, request: CallRequest, phases: PhaseClock) -> CallResult:
+    @abstractmethod
+    def make(self, key: CallKey, path: CallPath, call: OpenCall) -> None:
         """Make the call; its latency is of this clock's kind."""
-        ...
 
 
-class WallClock:
+class WallClock(Clock):
     """Measures real work."""
 
-    kind: LatencyKind = "measured"
+    kind = "measured"
 
-    def call(self, key: CallKey, path: CallPath, request: CallRequest, phases: PhaseClock) -> CallResult:
+    def make(self, key: CallKey, path: CallPath, call: OpenCall) -> None:
         """As long as it takes, or until its deadline."""
-        return path.run(request, phases)
+        path.run(call)
 
 
-class ModelledClock:
+class ModelledClock(Clock):
     """A formula of the tokens read. The planner runs, but its own time does not count."""
 
-    kind: LatencyKind = "modelled"
+    kind = "modelled"
 
     def __init__(self, fixed_ms: float, per_token_ms: float) -> None:
         self._fixed_ms, self._per_token_ms = fixed_ms, per_token_ms
 
-    def call(self, key: CallKey, path: CallPath, request: CallRequest, phases: PhaseClock) -> CallResult:
+    def make(self, key: CallKey, path: CallPath, call: OpenCall) -> None:
         """Cut at the deadline if the formula says so: then there is no plan, as nothing was streamed."""
-        result = path.run(replace(request, deadline=Deadline(None)), phases)
-        latency = self._fixed_ms + self._per_token_ms * result.tokens.after
-        if latency > request.deadline.limit_ms:
-            latency = request.deadline.limit_ms
-            result = replace(result, status="cut", plan=Plan(), output="")
-        return replace(
-            result, latency_ms=latency, phases=(Phase("replan", 0.0, latency, result.tokens.after),)
-        )
+        limit_ms, call.deadline = call.deadline.limit_ms, Deadline(None)
+        path.run(call)
+        call.latency_ms = self._fixed_ms + self._per_token_ms * call.tokens_after
+        if call.latency_ms > limit_ms:
+            call.latency_ms, call.status, call.plan, call.output = limit_ms, "cut", Plan(), ""
+        call.clock.phases = [Phase("replan", 0.0, call.latency_ms, call.tokens_after)]
 
 
-class ReplayClock:
+class ReplayClock(Clock):
     """Takes latencies and answers from a recording, so that a run repeats exactly.
 
     Compression runs again and must come out the same; the planner is not asked.
     """
 
-    kind: LatencyKind = "replayed"
+    kind = "replayed"
 
     def __init__(self, recorded: Mapping[CallKey, Call]) -> None:
         self._recorded = recorded
@@ -84,7 +79,7 @@ class ReplayClock:
         """From the calls of a recorded run."""
         return cls({(call.episode, call.index): call for call in calls})
 
-    def call(self, key: CallKey, path: CallPath, request: CallRequest, phases: PhaseClock) -> CallResult:
+    def make(self, key: CallKey, path: CallPath, call: OpenCall) -> None:
         """The recorded call, or an error if this is not the call that was recorded."""
         recorded = self._recorded.get(key)
         if recorded is None:
@@ -93,30 +88,28 @@ class ReplayClock:
             )
 
         def answer(prompt: Prompt, deadline: Deadline) -> Answer:
-            usage = None
-            if recorded.compressor == InModel.name:
-                usage = Usage(
-                    recorded.tokens_read, recorded.tokens_cached, recorded.tokens_after, recorded.kept_mean
-                )
+            # Where only the planner can have shortened anything, what it kept is taken from the recording.
+            in_layers = recorded.compressor == InModel.name or recorded.budget is None
+            usage = Usage(
+                recorded.tokens_read, recorded.tokens_cached,
+                recorded.tokens_after if in_layers else None, recorded.kept_mean,
+            )  # fmt: skip
             status = _ANSWERS.get(recorded.status, "done")
             return Answer(recorded.output, status, error=recorded.error, usage=usage)
 
-        result = path.run(replace(request, deadline=Deadline(None)), phases, answer)
-        self._compare(recorded, request, result.tokens, key)
-        # A cancelled call was still running when it was called off: let it run until it is again.
-        late = _STILL_RUNNING_MS if recorded.status == "cancelled" else 0.0
-        return replace(
-            result, latency_ms=recorded.latency_ms + late, phases=recorded.phases, cold=recorded.cold
-        )
-
-    def _compare(self, recorded: Call, request: CallRequest, tokens: TokenCounts, key: CallKey) -> None:
+        call.deadline = Deadline(None)
+        path.run(call, answer)
         then = (recorded.mode, recorded.budget, recorded.tokens_in, recorded.tokens_after)
-        now = (request.mode, request.budget, tokens.context_in, tokens.after)
+        now = (call.mode, call.budget, call.tokens_in, call.tokens_after)
         if then != now:
             raise DivergedError(
                 f"call {key[1]} of episode {key[0]} differs from its recording: "
                 f"(mode, budget, tokens_in, tokens_after) was {then}, is {now}"
             )
+        # A cancelled call was still running when it was called off: let it run until it is again.
+        late = _STILL_RUNNING_MS if recorded.status == "cancelled" else 0.0
+        call.latency_ms, call.cold = recorded.latency_ms + late, recorded.cold
+        call.clock.phases = list(recorded.phases)
 
 
 _ANSWERS: dict[Status, AnswerStatus] = {

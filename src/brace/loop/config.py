@@ -7,17 +7,19 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from brace.callpath.fallback import LADDER, check_ladder
 from brace.controller import ControllerConfig
-from brace.controller.signals import Trigger
-from brace.errors import ConfigError, suggestion
+from brace.errors import ConfigError, UnknownNameError, suggestion
 from brace.ledger.records import Fallback
+from brace.registry import import_file, modes
 
 T = TypeVar("T")
+LADDER: tuple[Fallback, ...] = ("keep", "stored", "stop")
+"""What a loop does when no plan came, in this order."""
 
 
 @dataclass(frozen=True)
@@ -30,24 +32,30 @@ class Part:
 
 @dataclass(frozen=True)
 class ModeConfig:
-    """What a mode may spend and what it switches on."""
+    """What a mode may spend and what it switches on. In YAML the name of a registered one will do."""
 
     tokens: int | None = None
     """The budget B, template included; None means the whole context."""
     slo_ms: float | None = None
     """The latency target; None means none."""
     compress: Part = Part("none")
+    """How the context is shortened to the budget."""
     retrieve: Part | None = None
+    """What adds memories, inside the budget."""
+    template: str = "plan"
+    """How the prompt is written: a template's name, or its text with a place for the `{context}`."""
 
 
 @dataclass(frozen=True)
 class BudgetConfig:
     """Which policy picks the mode."""
 
-    policy: str = "fixed"
+    policy: Part = Part("fixed")
     mode: str = "pruned"
+    """The mode of an ordinary call."""
     escalated: str = "full"
-    escalate: tuple[Trigger, ...] = ()
+    """The mode of a call caused by an override or by a trigger in `escalate`."""
+    escalate: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,9 @@ class LoopConfig:
     """Let a call exceed its budget (logged) when what may never be cut alone does; otherwise an error."""
 
     def __post_init__(self) -> None:
-        check_ladder(self.fallback)
+        for rung in self.fallback:
+            if rung not in LADDER:
+                raise UnknownNameError("fallback", rung, LADDER)
         if self.clock == "modelled" and self.model is None:
             raise ConfigError("loop.clock = 'modelled' needs loop.model: {fixed_ms: …, per_token_ms: …}")
         if self.clock == "replay" and self.recording is None:
@@ -94,11 +104,14 @@ class LoopConfig:
 class RunConfig:
     """One run: a world, a planner, the controller between them, and how many episodes."""
 
-    world: Part
+    world: Part = Part("live")
+    """`live` stands for a loop of the user's own."""
     planner: Part = field(default_factory=lambda: Part("embedded"))
     name: str = "run"
-    rules: Literal["brace", "authors-proxy"] = "brace"
-    """Whose controller: ours, or the authors' as coded for their proxy sweep."""
+    imports: tuple[str, ...] = ()
+    """Python files that register what is named here."""
+    rules: Part = Part("brace")
+    """The whole controller."""
     controller: ControllerConfig = field(default_factory=ControllerConfig)
     budget: BudgetConfig = field(default_factory=BudgetConfig)
     modes: dict[str, ModeConfig] = field(default_factory=lambda: {"pruned": ModeConfig()})
@@ -119,15 +132,34 @@ class RunConfig:
         return tuple(range(self.seed, self.seed + self.episodes))
 
 
+def read_yaml(source: str | Path) -> dict[str, Any]:
+    """A YAML file as plain data, with errors that say where."""
+    import yaml  # noqa: PLC0415 - a loop of one's own without a file does without
+
+    try:
+        data = yaml.safe_load(Path(source).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {source}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{source} is not valid YAML: {error}") from error
+    if not isinstance(data, dict):
+        raise ConfigError(f"{source}: expected keys and values at the top, not {type(data).__name__}")
+    return data
+
+
 def load_config(data: Mapping[str, Any]) -> RunConfig:
     """Check plain data and make a configuration of it; errors name the key and, if near, the one meant."""
+    # First of all: what they register may be named in the rest.
+    for file in data.get("imports") or ():
+        import_file(file)
     return _convert(data, RunConfig)
 
 
 def dump_config(config: RunConfig) -> dict[str, Any]:
     """The reverse, for the manifest."""
     plain: dict[str, Any] = msgspec.to_builtins(config)
-    return plain
+    # Who reads the manifest may stand in another folder.
+    return plain | {"imports": [str(Path(file).resolve()) for file in config.imports]}
 
 
 def _convert(data: Any, kind: type[T]) -> T:
@@ -138,7 +170,11 @@ def _convert(data: Any, kind: type[T]) -> T:
 
 
 def _checked(data: Any, kind: Any, path: str) -> Any:
-    """Expand bare names to parts and refuse unknown keys, all the way down."""
+    """Expand bare names to parts and refuse unknown keys and choices, all the way down."""
+    if typing.get_origin(kind) is Literal and data not in (choices := typing.get_args(kind)):
+        raise ConfigError(f"configuration: {path[:-1]} = {data!r}{suggestion(str(data), choices)}")
+    if typing.get_origin(kind) is tuple and isinstance(data, list | tuple):
+        return [_checked(item, typing.get_args(kind)[0], path) for item in data]
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         kinds = [one for one in typing.get_args(kind) if one is not type(None)]
         return data if data is None or len(kinds) != 1 else _checked(data, kinds[0], path)
@@ -147,6 +183,8 @@ def _checked(data: Any, kind: Any, path: str) -> Any:
         return {key: _checked(item, value, f"{path}{key}.") for key, item in data.items()}
     if kind is Part and isinstance(data, str):
         return {"name": data}
+    if kind is ModeConfig and isinstance(data, str):
+        return msgspec.to_builtins(modes.get(data))
     if not dataclasses.is_dataclass(kind) or not isinstance(data, Mapping):
         return data
     hints = typing.get_type_hints(kind)

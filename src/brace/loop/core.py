@@ -1,4 +1,4 @@
-"""What every loop shares: sense, decide, prepare a call, settle it, and write all of it down.
+"""What every loop shares: sense, decide, open a call, settle it, and write all of it down.
 
 The two loops built on it differ only in how time passes: `EpisodeLoop` steps a world, `Agent` sits in a
 user's own loop.
@@ -11,20 +11,28 @@ import math
 import time
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from brace.callpath import CallPath, CallRequest, CallResult, Deadline, PhaseClock, choose_fallback
+from brace.callpath import CallPath, Deadline, OpenCall
+from brace.callpath.phases import PhaseClock
 from brace.context import ContextBuffer, Segment
-from brace.controller import Budget, CallOutcome, Decision, Rules, Signals
+from brace.controller import CallOutcome, Decision, Rules, Signals
 from brace.ledger.records import Call, Fallback, LatencyKind, Record, Step
 from brace.loop.config import LoopConfig
 from brace.plan import Plan, is_change, normal_form, parse
-from brace.worlds.base import World
+from brace.worlds.base import PlanHolder
 
 S = TypeVar("S")
 _FLOATS = ("progress", "divergence")
-_SIGNAL_DEFAULTS = {f.name: f.default for f in dataclasses.fields(Signals)}
+_SIGNAL_DEFAULTS = {
+    f.name: f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
+    for f in dataclasses.fields(Signals)
+}
+_SAME = [name for name in Call.__struct_fields__ if name in OpenCall.__slots__ and name != "plan"]
+"""What a call under way and its record both say, in the same words."""
+
+Accept = Callable[[Plan], str | None]
+"""A user's own check of a plan: None to take it, or the reason why not."""
 
 
 class RecordSink(Protocol):
@@ -40,34 +48,6 @@ class NoLedger:
 
     def write(self, record: Record) -> None:
         """Forget it."""
-
-
-class PlanHolder(Protocol):
-    """Who executes plans: the world, or the user's loop."""
-
-    def apply(self, plan: Plan) -> str | None:
-        """Take the plan, or say why not."""
-        ...
-
-    def rest(self) -> Plan:
-        """What is left of the current plan."""
-        ...
-
-    def stop(self) -> None:
-        """Drop the plan and stand still safely."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class OpenCall:
-    """A call that was decided and is not settled yet."""
-
-    index: int
-    decision: Decision
-    budget: Budget
-    request: CallRequest
-    phases: PhaseClock
-    at: float
 
 
 class LoopCore(Generic[S]):
@@ -89,8 +69,10 @@ class LoopCore(Generic[S]):
         self.t = -1
         self.calls = 0
         self.wait_ms = 0.0
-        self.refused = False
-        """The last settled call's plan was refused: a failure, to be signalled at the next step."""
+        self._refused = False
+        """Whether the world refused the plan of the last call, which the controller hears as a failure."""
+        self._told: list[Segment] = []
+        """What became of plans and is not in the context yet."""
         self._rules = rules
         self._state = rules.start()
         self._ledger = ledger
@@ -104,27 +86,39 @@ class LoopCore(Generic[S]):
         self.t += 1
         self._phases = PhaseClock()
         start = time.perf_counter()
+        self.tell()
         self.buffer.extend(segments)
         self._phases.add("sense", start, time.perf_counter() - start)
 
+    def tell(self) -> None:
+        """Put what became of the last plans into the context now, not at the beginning of the next step.
+
+        An episode of a world waits until then: the shipped planner learnt from contexts in which a plan is
+        told one step after it was taken.
+        """
+        self.buffer.extend(self._told)
+        self._told.clear()
+
     def decide(self, signals: Signals) -> Decision:
         """Ask the controller, time its three parts, and write the step down."""
+        if self._refused:
+            signals, self._refused = dataclasses.replace(signals, failed=True), False
         begun = time.perf_counter()
         state, triggers = self._rules.observe(self._state, signals)
         seen = time.perf_counter()
-        verdict = self._rules.judge(state, triggers, signals)
+        decision = self._rules.judge(state, self.t, triggers, signals)
         judged = time.perf_counter()
-        budget = None
-        if verdict.replan:
-            budget = self._rules.spend(state, triggers, verdict)
+        if decision.replan:
+            decision = dataclasses.replace(decision, budget=self._rules.spend(state, decision))
             self._phases.add("trigger_eval", begun, seen - begun)
             self._phases.add("stability_gate", seen, judged - seen)
             self._phases.add("budget_select", judged, time.perf_counter() - judged)
-        self._state = self._rules.advance(state, verdict)
+        self._state = self._rules.advance(state, decision)
+        budget = decision.budget
         self._ledger.write(
             Step(
-                self._episode, self.t, self._attempt, triggers, verdict.replan, verdict.gate,
-                verdict.override, verdict.cancel,
+                self._episode, self.t, self._attempt, triggers, decision.replan, decision.gate,
+                decision.override, decision.cancel,
                 budget.mode if budget else None,
                 budget.tokens if budget else None,
                 budget.slo_ms if budget else None,
@@ -132,98 +126,96 @@ class LoopCore(Generic[S]):
                 signals_to_record(signals),
             )
         )  # fmt: skip
-        return Decision(self.t, triggers, verdict, budget)
+        return decision
 
     def open_call(self, decision: Decision) -> OpenCall:
         """Turn a decision to replan into a call: a snapshot of the context, a budget, a deadline."""
         if decision.budget is None:
             raise ValueError(f"step {decision.t} decided not to replan")
         budget = decision.budget
-        give_up_ms = self._settings.give_up_s * 1e3
-        enforced = self._settings.enforce_deadline and budget.slo_ms is not None
-        limit = min(budget.slo_ms or give_up_ms, give_up_ms) if enforced else give_up_ms
-        index = self.calls
+        limit = self._settings.give_up_s * 1e3
+        if self._settings.enforce_deadline and budget.slo_ms is not None:
+            limit = min(budget.slo_ms, limit)
+        call = self.path.open(
+            self.buffer.lines(), budget.mode, budget=budget.tokens, slo_ms=budget.slo_ms,
+            deadline=Deadline(limit), index=self.calls, t=decision.t, at=time.time(),
+            triggers=decision.triggers, override=decision.override,
+            seed=zlib.crc32(f"{self._seed}:{self.calls}".encode()), clock=self._phases,
+        )  # fmt: skip
         self.calls += 1
-        request = CallRequest(
-            lines=self.buffer.lines(),
-            mode=budget.mode,
-            budget=budget.tokens,
-            deadline=Deadline(limit),
-            seed=zlib.crc32(f"{self._seed}:{index}".encode()),
-        )
-        return OpenCall(index, decision, budget, request, self._phases, time.time())
+        return call
 
     def settle(
-        self,
-        call: OpenCall,
-        result: CallResult,
-        holder: PlanHolder,
-        kind: LatencyKind,
-        *,
-        stood_still_ms: float,
+        self, call: OpenCall, holder: PlanHolder, kind: LatencyKind, *, still_ms: float
     ) -> CallOutcome:
-        """Let the plan act, or fall back; write the call down; tell the controller how it ended."""
-        status, error, fallback = result.status, result.error, None
+        """Let the plan act, or fall back; tell the planner of it, write the call down, and tell the
+        controller how it ended. `still_ms`: how long agents stood still for it."""
         started = time.perf_counter()
-        accepted: Plan | None = None
-        before = holder.rest()
-        if status in ("ok", "partial"):
-            refusal = holder.apply(result.plan)
+        accepted, fallback, before = None, None, holder.rest()
+        if call.status in ("ok", "partial"):
+            refusal = self._hand_over(call.plan, holder)
             if refusal is None:
-                accepted = result.plan
+                accepted = call.plan
             else:
-                status, error = "refused", refusal
-        self.refused = status == "refused"
-        if accepted is None and status != "cancelled":
+                call.status, call.error, self._refused = "refused", refusal, True
+        elif call.status == "unparsable":
+            problem = f"the last answer was no plan: {call.error}"
+            self._told.append(Segment("failure", problem, self.t))
+        if accepted is None and call.status != "cancelled":
             fallback, accepted = self._fall_back(holder, before)
         changed = accepted is not None and is_change(accepted, before, self.path.skills)
         dispatched = time.perf_counter()
-        slo = call.budget.slo_ms
-        missed = slo is not None and (status in ("cut", "shed") or result.latency_ms > slo)
-        tokens = result.tokens
-        queue_ms = sum(phase.ms for phase in result.phases if phase.name == "replan.queue")
-        wait_ms = max(0.0, stood_still_ms - queue_ms)
+        late = call.slo_ms is not None and call.latency_ms > call.slo_ms
+        missed = late or (call.slo_ms is not None and call.status in ("cut", "shed"))
+        wait_ms = max(0.0, still_ms - sum(p.ms for p in call.clock.phases if p.name == "replan.queue"))
         self.wait_ms += wait_ms
-        mode = self.path.modes[call.budget.mode]
-        plan_text = normal_form(accepted, self.path.skills) if accepted else ""
-        call.phases.phases = list(result.phases)
+        plan = normal_form(accepted, self.path.skills) if accepted else ""
         if kind == "measured":
             # A recording has these already, and a formula says nothing about them.
-            call.phases.add("execute", started, dispatched - started)
-            call.phases.add("accounting", dispatched, time.perf_counter() - dispatched)
+            call.clock.add("execute", started, dispatched - started)
+            call.clock.add("accounting", dispatched, time.perf_counter() - dispatched)
         self._ledger.write(
             Call(
-                episode=self._episode, attempt=self._attempt, index=call.index,
-                t=call.decision.t, t_end=self.t, at=call.at,
-                triggers=call.decision.triggers, override=call.decision.verdict.override,
-                mode=call.budget.mode, planner=self.path.pool.planner.name, compressor=mode.compressor.name,
-                budget=call.budget.tokens, slo_ms=slo,
-                status=status, missed=missed, fallback=fallback, changed=changed, cold=result.cold,
-                kind=kind, latency_ms=result.latency_ms, wait_ms=wait_ms,
-                tokens_template=tokens.template, tokens_in=tokens.context_in, tokens_after=tokens.after,
-                tokens_read=tokens.read, kept_mean=tokens.kept_mean, tokens_cached=tokens.cached,
-                tokens_out=tokens.out, slack=tokens.slack, floor_overrun=tokens.floor_overrun,
-                counted_by=self.buffer.tokenizer.name,
-                phases=tuple(call.phases.phases),
-                output=result.output,
-                plan=plan_text,
-                error=error,
-                note=result.note,
+                **{name: getattr(call, name) for name in _SAME},
+                episode=self._episode, attempt=self._attempt, t_end=self.t,
+                planner=self.path.pool.planner.name, counted_by=self.buffer.tokenizer.name,
+                missed=missed, fallback=fallback, changed=changed, kind=kind, wait_ms=wait_ms,
+                phases=tuple(call.clock.phases), plan=plan,
             )
         )  # fmt: skip
-        return CallOutcome(self.t, changed, result.latency_ms, missed)
+        return CallOutcome(self.t, changed, call.latency_ms, missed)
+
+    def _hand_over(self, plan: Plan, holder: PlanHolder) -> str | None:
+        refusal, told = tell_plan(holder, plan, self.t)
+        self._told += told
+        return refusal
 
     def _fall_back(self, holder: PlanHolder, before: Plan) -> tuple[Fallback, Plan | None]:
-        fallback = choose_fallback(
-            self._settings.fallback, can_keep=not before.is_empty, has_stored=self._stored is not None
-        )
-        if fallback == "stored" and self._stored is not None:
-            if holder.apply(self._stored) is None:
-                return "stored", self._stored
-            fallback = "stop"
-        if fallback == "stop":
-            holder.stop()
-        return fallback, None
+        """The first rung of the ladder that is possible; to stop always is."""
+        for rung in self._settings.fallback:
+            if rung == "keep" and not before.is_empty:
+                return rung, None
+            if rung == "stop":
+                break
+            if rung == "stored" and self._stored is not None:
+                if self._hand_over(self._stored, holder) is None:
+                    return rung, self._stored
+                break
+        holder.stop()
+        return "stop", None
+
+
+def tell_plan(holder: PlanHolder, plan: Plan, step: int) -> tuple[str | None, list[Segment]]:
+    """Hand a plan to whoever executes it: the refusal, if it is one, and what the planner is told of either.
+
+    This is the only place where plans and refusals are put into words for the planner.
+    """
+    before = holder.rest()
+    refusal = holder.apply(plan)
+    if refusal is not None:
+        return refusal, [Segment("failure", f"plan refused: {refusal}", step)]
+    line = holder.line_for(plan, before)
+    return None, [Segment("plan", line, step)] if line else []
 
 
 def signals_to_record(signals: Signals) -> dict[str, Any] | None:
@@ -237,6 +229,8 @@ def signals_to_record(signals: Signals) -> dict[str, Any] | None:
         # JSON has no infinity and no NaN, and the replayed controller must see them as they were.
         if name in said and not math.isfinite(said[name]):
             said[name] = str(said[name])
+    if signals.readings:
+        said["readings"] = {name: str(value) for name, value in signals.readings.items()}
     if signals.outcome is not None:
         said["outcome"] = dataclasses.asdict(signals.outcome)
     return said or None
@@ -246,20 +240,8 @@ def signals_from_record(said: dict[str, Any] | None) -> Signals:
     """The reverse."""
     said = dict(said or {})
     said |= {name: float(said[name]) for name in _FLOATS if name in said}
+    if "readings" in said:
+        said["readings"] = {name: float(value) for name, value in said["readings"].items()}
     if "outcome" in said:
         said["outcome"] = CallOutcome(**said["outcome"])
     return Signals(**said)
-
-
-Accept = Callable[[Plan], str | None]
-"""A user's own check of a plan: None to take it, or the reason why not."""
-
-
-def tell_plan(world: World, plan: Plan, step: int) -> tuple[str | None, list[Segment]]:
-    """Let the world take a plan: why it refused it, or None, and what to tell the planner of that."""
-    before = world.rest()
-    refusal = world.apply(plan)
-    if refusal is not None:
-        return refusal, [Segment("failure", f"plan refused: {refusal}", step)]
-    line = world.line_for(plan, before)
-    return None, [Segment("plan", line, step)] if line else []

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic, TypeVar
 
-from brace.callpath import CallResult
-from brace.controller import CallOutcome, Signals
+from brace.context import Segment
+from brace.controller import CallOutcome
 from brace.errors import BraceError
 from brace.ledger.records import Episode
 from brace.loop.clocks import Clock
-from brace.loop.core import LoopCore, OpenCall
-from brace.plan import Plan
+from brace.loop.core import LoopCore, tell_plan
+from brace.loop.flight import Flight
 from brace.worlds import World
 
 S = TypeVar("S")
 Watch = Callable[[World, int], None]
 """Looks on at every step, after the decision and before the world moves: for videos."""
-
-
-@dataclass(slots=True)
-class _InFlight:
-    call: OpenCall
-    result: CallResult
-    arrives: int
-    """The step at whose beginning the plan is there."""
-    stood_still: int = 0
-    """Steps without a plan to execute, while not told to hold."""
 
 
 class EpisodeLoop(Generic[S]):
@@ -51,25 +41,27 @@ class EpisodeLoop(Generic[S]):
         self._hold = hold
         self._start_with_default = start_with_default
         self._watch = watch
-        self._flight: _InFlight | None = None
+        self._flight: Flight | None = None
 
     def run(self, episode: int, seed: int, attempt: int = 0) -> Episode:
         """From reset to the end; every step, call and the episode itself are in the ledger afterwards."""
         world, core = self._world, self._core
         world.reset(seed)
+        told: list[Segment] = []
         if self._start_with_default:
-            refusal = world.apply(world.default_plan())
+            refusal, told = tell_plan(world, world.default_plan(), 0)
             if refusal is not None:
                 raise BraceError(f"world {world.id!r} refuses its own default plan: {refusal}")
         outcome: CallOutcome | None = None
         while core.t + 1 < world.max_steps and not world.finished():
-            core.sense(world.observe())
-            if self._flight is not None and core.t >= self._flight.arrives:
+            core.sense([*world.observe(), *told])
+            told = []
+            if self._flight is not None and self._flight.poll(core.t) is not None:
                 outcome = self._land(self._flight)
             outcome = self._decide(outcome, episode)
             thinking = self._flight is not None
             if self._flight is not None and not self._hold and world.rest().is_empty:
-                self._flight.stood_still += 1
+                self._flight.still_ms += world.dt * 1e3
             if self._watch is not None:
                 self._watch(world, core.t)
             world.step(hold=thinking and self._hold)
@@ -83,39 +75,32 @@ class EpisodeLoop(Generic[S]):
     def _decide(self, outcome: CallOutcome | None, episode: int) -> CallOutcome | None:
         """One decision and what follows from it. Returns the outcome to be told at the next step."""
         world, core = self._world, self._core
-        events = world.events()
-        refused, core.refused = core.refused, False
         decision = core.decide(
-            Signals(
-                failed=events.failed or refused, succeeded=events.succeeded, progress=events.progress,
-                deadlock=events.deadlock, divergence=events.divergence, hazard=events.hazard,
-                goal_changed=events.goal_changed, exhausted=world.rest().is_empty,
+            replace(
+                world.events(), exhausted=world.rest().is_empty,
                 in_flight=self._flight is not None, outcome=outcome,
             )
         )  # fmt: skip
-        if decision.verdict.cancel is not None and self._flight is not None:
-            self._cancel(self._flight, decision.verdict.cancel)
+        if decision.cancel is not None and self._flight is not None:
+            self._cancel(self._flight, decision.cancel)
+        world.decided(decision)
         if not decision.replan:
-            if decision.verdict.gate is not None:
-                world.suppressed(decision.verdict.gate)
             return None
         call = core.open_call(decision)
-        result = self._clock.call((episode, call.index), core.path, call.request, call.phases)
-        steps = round(result.latency_ms / 1e3 / world.dt)
-        self._flight = _InFlight(call, result, arrives=core.t + steps)
+        self._flight = Flight(
+            call, lambda call: self._clock.make((episode, call.index), core.path, call)
+        ).run()
+        steps = round(call.latency_ms / 1e3 / world.dt)
+        self._flight.arrives = core.t + steps
         return self._land(self._flight) if steps == 0 else None
 
-    def _land(self, flight: _InFlight) -> CallOutcome:
+    def _land(self, flight: Flight) -> CallOutcome:
         self._flight = None
-        still_ms = flight.result.latency_ms if self._hold else flight.stood_still * self._world.dt * 1e3
-        return self._core.settle(
-            flight.call, flight.result, self._world, self._clock.kind, stood_still_ms=still_ms
-        )
+        still_ms = flight.call.latency_ms if self._hold else flight.still_ms
+        return self._core.settle(flight.call, self._world, self._clock.kind, still_ms=still_ms)
 
-    def _cancel(self, flight: _InFlight, cause: str) -> None:
+    def _cancel(self, flight: Flight, cause: str) -> None:
         """Called off before it arrived: its time so far is what it cost."""
-        spent_ms = (self._core.t - flight.call.decision.t) * self._world.dt * 1e3
-        flight.result = replace(
-            flight.result, status="cancelled", plan=Plan(), error=f"cancelled: {cause}", latency_ms=spent_ms
-        )
+        call = flight.cancel(cause)
+        call.latency_ms = (self._core.t - call.t) * self._world.dt * 1e3
         self._land(flight)

@@ -47,13 +47,13 @@ def redecide(directory: Path, tally: Replay) -> Iterator[Difference]:
         decision, states[key] = decide(
             rules, rules.start() if state is None else state, signals_from_record(record.signals), record.t
         )
-        budget, verdict = decision.budget, decision.verdict
+        budget = decision.budget
         now: dict[str, object] = {
             "triggers": decision.triggers,
-            "replan": verdict.replan,
-            "gate": verdict.gate,
-            "override": verdict.override,
-            "cancel": verdict.cancel,
+            "replan": decision.replan,
+            "gate": decision.gate,
+            "override": decision.override,
+            "cancel": decision.cancel,
             "mode": budget.mode if budget else None,
             "budget": budget.tokens if budget else None,
             "slo_ms": budget.slo_ms if budget else None,

@@ -10,8 +10,15 @@ A world says which skills it has (`SkillSet`), a planner's text is read strictly
 goes (`parse_partial`), and a new plan is compared with what is left of the old one (`is_change`).
 """
 
-from brace.plan.compare import is_change, normal_form
-from brace.plan.grammar import Plan, PlanSyntaxError, SkillCall, parse, parse_partial
+from brace.plan.grammar import (
+    Plan,
+    PlanSyntaxError,
+    SkillCall,
+    is_change,
+    normal_form,
+    parse,
+    parse_partial,
+)
 from brace.plan.skills import Arg, Skill, SkillSet
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Plans and the strict parser that reads them from a planner's text."""
+"""Plans: the strict parser that reads them from a planner's text, and when two of them are the same."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from brace.errors import BraceError, suggestion
-from brace.plan.skills import ARGUMENT, NAME, Arg, Skill, SkillSet, canonical
+from brace.plan.skills import ARGUMENT, NAME, Arg, Skill, SkillSet, canonical, normal_number
 
 _SPACE = re.compile(r"[^\S\n]+")
 _WRITTEN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -88,6 +88,28 @@ class Plan:
         if self.agents == (0,):
             return lines[0]
         return "\n".join(f"{agent}: {line}" for agent, line in lines.items())
+
+
+def normal_form(plan: Plan, skills: SkillSet | None = None) -> str:
+    """The plan's text with every number written one way, so that equal plans have equal text.
+
+    With `skills` (which must know every skill of the plan), numbers are rounded to their argument's
+    resolution and other arguments are left alone; without, whatever reads as a finite number is one.
+    """
+
+    def normal(call: SkillCall) -> SkillCall:
+        if skills is None:
+            return SkillCall(call.skill, tuple(map(normal_number, call.args)))
+        expected = skills.get(call.skill).args
+        args = (arg.normal(text) for arg, text in zip(expected, call.args, strict=True))
+        return SkillCall(call.skill, tuple(args))
+
+    return str(Plan(tuple((agent, tuple(map(normal, calls))) for agent, calls in plan.steps)))
+
+
+def is_change(new: Plan, old_rest: Plan, skills: SkillSet | None = None) -> bool:
+    """Whether an accepted plan differs, in normal form, from the unexecuted rest of the old one."""
+    return normal_form(new, skills) != normal_form(old_rest, skills)
 
 
 class PlanSyntaxError(BraceError):

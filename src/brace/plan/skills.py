@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 from brace.errors import ConfigError, UnknownNameError
@@ -30,6 +32,21 @@ def finite_number(argument: str) -> float | None:
         return None
     value = float(argument)
     return value if math.isfinite(value) else None
+
+
+def normal_number(argument: str, resolution: float | None = None) -> str:
+    """A finite number written one way, as the nearest multiple of `resolution`; any other argument as it is."""
+    value = finite_number(argument)
+    if value is None:
+        return argument
+    # Where floats are about as coarse as the resolution, rounding twice could move twice: leave those alone.
+    if resolution is not None and math.ulp(value) * 4 < resolution:
+        # Through the decimals people wrote (0.05), not their binary neighbours: 3 x 0.1 is 0.3.
+        unit = Fraction(repr(resolution))
+        with suppress(OverflowError):  # the nearest multiple lies beyond the largest float
+            value = float(round(Fraction(repr(value)) / unit) * unit)
+    # From 1e16 on, integers are no longer exact and their digits would be made up.
+    return str(int(value)) if value.is_integer() and abs(value) < 1e16 else repr(value)
 
 
 @dataclass(frozen=True)
@@ -71,6 +88,10 @@ class Arg:
         if self.kind == "number":
             return finite_number(argument) is not None
         return self.kind == "name" or argument in self.choices
+
+    def normal(self, argument: str) -> str:
+        """A canonical argument, a number rounded to the resolution."""
+        return normal_number(argument, self.resolution) if self.kind == "number" else argument
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from brace.planners.base import Limits, LineSpan, Planner, Prompt, Usage
 from brace.planners.function import FunctionPlanner
 from brace.planners.local import EmbeddedPlanner, TransformersPlanner
 from brace.planners.openai import OpenAIPlanner
-from brace.planners.proxy import ProxyPlanner
 from brace.planners.reference import MemorisedPlanner, ReaderPlanner, TruthPlanner
 
 __all__ = [
@@ -17,7 +16,6 @@ __all__ = [
     "OpenAIPlanner",
     "Planner",
     "Prompt",
-    "ProxyPlanner",
     "ReaderPlanner",
     "TransformersPlanner",
     "TruthPlanner",

@@ -13,15 +13,11 @@ from brace.plan import SkillSet
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a planner is given. Most need the text only; the rest lets a symbolic one model its reading."""
+    """What a planner is given. Most need the text only."""
 
     text: str
     tokens: int
     """Its length in the planner's tokens (`tokens_after`)."""
-    tokens_in: int
-    """What it would have been uncut."""
-    mode: str
-    compressor: str
     budget: int | None = None
     """For a planner that prunes in its layers: the most tokens that may be left in the last one. Text that
     was cut already comes without."""
@@ -84,8 +80,8 @@ class Vocabulary(Protocol):
 class Planner(ABC):
     """Writes plans. Only `name`, `tokenizer` and `stream` must be given."""
 
-    extra: ClassVar[str | None] = None
-    """What to install: `pip install 'brace-replan[extra]'`."""
+    needs_extra: ClassVar[str | None] = None
+    """What to install: `pip install 'brace-replan[…]'`. Not `extra`, which is an option of endpoints."""
     prunes: ClassVar[bool] = False
     """It honours `Prompt.budget` in its own layers."""
     name: str

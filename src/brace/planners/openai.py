@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import urllib.parse
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from dataclasses import InitVar, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from brace.context import HfTokenizer, Tokenizer
+from brace.context import HfTokenizer
 from brace.errors import ConfigError, MissingExtraError
-from brace.plan import SkillSet
+from brace.options import check_choices
 from brace.planners import plan_grammar
-from brace.planners.base import Limits, Prompt, Usage
-from brace.planners.endpoint import answers
-from brace.planners.endpoint.errors import EndpointError, PassingError, Patience, TimeIsUpError, shown
-from brace.planners.endpoint.events import StreamedAnswer, error_text, read_events
-from brace.planners.endpoint.options import (
-    DEFAULT_KEY_ENV,
-    GrammarKind,
-    check_options,
-    checked_url,
-    find_key,
-)
+from brace.planners.base import Limits, Planner, Prompt, Usage, Vocabulary
+from brace.planners.endpoint import EndpointError, PassingError, Patience, TimeIsUpError, answers, shown
 from brace.registry import planners
 
+if TYPE_CHECKING:
+    from brace.planners.endpoint.counting import ServerTokenizer
+
+DEFAULT_KEY_ENV = "OPENAI_API_KEY"
 RETRY_LEAST_S = 0.1
 """A second try is made only if this much of the call's time is left after the pause before it."""
 BUSY_PAUSE_S = 0.1
@@ -35,68 +33,79 @@ CLOSING_S = 0.02
 """How long the end of a finished answer is waited for, so that the connection can be used again."""
 MOST_BYTES = 4096
 """For each token that is allowed, as received: an event carries a token and some hundred bytes around it."""
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @planners.register("openai")
-class OpenAIPlanner:
+@dataclass(eq=False)
+class OpenAIPlanner(Planner):
     """Streams a plan from `{base_url}/chat/completions` (`chat: false`: `/completions`) and hangs up in time.
-
-    `base_url` usually ends in `/v1`. `key_env` names the environment variable with the key; unless it is
-    named, OPENAI_API_KEY is used if it is set, and never over plain HTTP to another machine. `tokenizer` is
-    the path of a tokenizer.json or its folder, "server" (llama.cpp's /tokenize), or nothing for an estimate.
-    `grammar` has the server decode plans only: "gbnf" (llama.cpp) or "json_schema". `extra` is added to each
-    request as it is; `max_completion_tokens` there replaces `max_tokens`, which some models refuse.
-    `temperature: null` leaves it to the server.
 
     A lost connection, a 429 or a 503 before the first word is tried once more, after `Retry-After` or 0.1 s,
     if 0.1 s of the call's time is left then.
     """
 
-    def __init__(
-        self,
-        base_url: str,
-        model: str,
-        key_env: str | None = None,
-        tokenizer: str | None = None,
-        max_tokens: int = 256,
-        temperature: float | None = 0.0,
-        grammar: GrammarKind = "none",
-        chat: bool = True,
-        extra: Mapping[str, Any] | None = None,
-    ) -> None:
-        check_options(model, max_tokens, temperature, grammar, chat, extra)
-        self.name = f"openai ({model})"
-        self._model, self._temperature, self._grammar, self._chat = model, temperature, grammar, chat
-        self._extra = dict(extra or {})
-        self._most_tokens: int = self._extra.get("max_completion_tokens", max_tokens)
-        base_url = checked_url(base_url)
-        self._url = f"{base_url}/{'chat/completions' if chat else 'completions'}"
-        self._key_env, self._key = key_env or DEFAULT_KEY_ENV, find_key(key_env, base_url)
+    needs_extra = "endpoint"
+
+    base_url: str
+    """Where the endpoint is; it usually ends in `/v1`."""
+    model: str
+    """The name by which the server knows the model."""
+    key_env: str | None = None
+    """The environment variable with the key. Unless it is named, OPENAI_API_KEY is used if it is set, and
+    never over plain HTTP to another machine."""
+    tokenizer: InitVar[str | None] = None
+    """What counts tokens: the path of a tokenizer.json or its folder, "server" (llama.cpp's /tokenize), or
+    nothing for an estimate."""
+    max_tokens: int = 256
+    """The longest answer, in tokens."""
+    temperature: float | None = 0.0
+    """0: always the likeliest token. `null` leaves it to the server."""
+    grammar: Literal["none", "gbnf", "json_schema"] = "none"
+    """Have the server write nothing but plans: "gbnf" (llama.cpp) or "json_schema"."""
+    chat: bool = True
+    """Send the prompt as a chat's message. `false`: as the beginning of a text."""
+    extra: Mapping[str, Any] | None = field(default=None, repr=False)
+    """Added to each request as it is. `max_completion_tokens` there replaces `max_tokens`, which some models
+    refuse."""
+
+    def __post_init__(self, tokenizer: str | None) -> None:
+        check_choices(self, "planner 'openai'")
+        if not self.model:
+            raise _wrong("model", self.model, "give the name by which the server knows it")
+        self._extra = dict(self.extra or {})
+        self._most_tokens = most = self._extra.get("max_completion_tokens", self.max_tokens)
+        if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+            raise _wrong("max_tokens", most, "must be a whole number, 1 or more")
+        if self.temperature is not None and self.temperature < 0:
+            raise _wrong("temperature", self.temperature, "must be 0 or more, or null for the server's own")
+        if self.grammar == "json_schema" and not self.chat:
+            raise _wrong(
+                "grammar", self.grammar, "only chats have a response_format; use chat: true, or gbnf"
+            )
+        self.name = f"openai ({self.model})"
+        root = _checked_url(self.base_url)
+        self._url = f"{root}/{'chat/completions' if self.chat else 'completions'}"
+        self._key = find_key(self.key_env, root)
         self._headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        self._skills: SkillSet | None = None
-        self._names: plan_grammar.Names = {}
+        self._words: Vocabulary | None = None
         self._constraint: dict[str, Any] = {}
         try:
             # An extra; the planner's name must be known without it.
             from brace.planners.endpoint import counting, wire  # noqa: PLC0415
         except ModuleNotFoundError as error:
             raise MissingExtraError(
-                f"planner 'openai' ({error.name} is not installed)", "endpoint"
+                f"planner 'openai' ({error.name} is not installed)", self.needs_extra
             ) from error
-        self._wire = wire.Wire(secure=base_url.startswith("https:"))
+        self._wire = wire.Wire(secure=root.startswith("https:"))
         weakref.finalize(self, self._wire.close)
-        self.tokenizer: Tokenizer
-        self._learn: Callable[[str, int], None] | None = None
-        self._template_url: str | None = None
+        self._server: ServerTokenizer | None = None
         if tokenizer is None:
             self.tokenizer = counting.EstimateTokenizer()
         elif tokenizer == "server":
             # llama.cpp's own paths stand beside its OpenAI-compatible ones.
-            url = f"{base_url.removesuffix('/v1')}/tokenize"
-            self.tokenizer = server = counting.ServerTokenizer(self._wire, url, self._headers)
-            self._learn = server.learn
-            if chat:
-                self._template_url = url.removesuffix("tokenize") + "apply-template"
+            self._server = counting.ServerTokenizer(self._wire, root.removesuffix("/v1"), self._headers)
+            self.tokenizer = self._server
         else:
             self.tokenizer = HfTokenizer.from_file(tokenizer)
         self._counts = counting.CountCheck(self.tokenizer)
@@ -104,19 +113,15 @@ class OpenAIPlanner:
     @property
     def prompt_overhead(self) -> int:
         """What the server's chat template adds to every prompt, where the server says so beforehand."""
-        if self._template_url is None:
-            return 0
-        server: Any = self.tokenizer
-        overhead: int = server.around(self._template_url)
-        return overhead
+        return self._server.template_tokens() if self._server is not None and self.chat else 0
 
-    def bind(self, world: Any) -> None:
-        """Learn the world's skills and names: they make the grammar, and tell where a plan ends."""
-        self._skills, self._names = world.skills, getattr(world, "names", {})
-        if self._grammar == "gbnf":
-            self._constraint = {"grammar": plan_grammar.gbnf(world.skills, self._names)}
-        elif self._grammar == "json_schema":
-            schema = plan_grammar.json_schema(world.skills, self._names)
+    def bind(self, vocabulary: Vocabulary) -> None:
+        """Learn the skills and names: they make the grammar, and tell where a plan ends."""
+        self._words = vocabulary
+        if self.grammar == "gbnf":
+            self._constraint = {"grammar": plan_grammar.gbnf(vocabulary.skills, vocabulary.names)}
+        elif self.grammar == "json_schema":
+            schema = plan_grammar.json_schema(vocabulary.skills, vocabulary.names)
             wanted = {"name": "plan", "strict": True, "schema": schema}
             self._constraint = {"response_format": {"type": "json_schema", "json_schema": wanted}}
 
@@ -142,21 +147,21 @@ class OpenAIPlanner:
         self._wire.close()
 
     def _request(self, prompt: Prompt) -> dict[str, Any]:
-        if self._grammar != "none" and self._skills is None:
+        if self.grammar != "none" and self._words is None:
             raise ConfigError("planner 'openai': a grammar needs the world's skills; call bind(world) first")
         body: dict[str, Any] = {
-            "model": self._model,
+            "model": self.model,
             "stream": True,
             "stream_options": {"include_usage": True},
             "max_tokens": self._most_tokens,
         }
-        if self._temperature is not None:
-            body["temperature"] = self._temperature
-        if self._chat:
+        if self.temperature is not None:
+            body["temperature"] = self.temperature
+        if self.chat:
             body["messages"] = [{"role": "user", "content": prompt.text}]
         else:
             # A plain completion goes on writing after the plan: one line, or a line for each agent.
-            several = self._skills is not None and self._skills.agents > 1
+            several = self._words is not None and self._words.skills.agents > 1
             body |= {"prompt": prompt.text, "stop": ["\n\n" if several else "\n"]}
         if "max_completion_tokens" in self._extra:
             del body["max_tokens"]
@@ -171,11 +176,11 @@ class OpenAIPlanner:
             if not kind.startswith("text/event-stream"):
                 said = shown(_beginning(reply.chunks).decode("utf-8", "replace"), self._key)
                 raise EndpointError(f"{self._url} does not stream; it sent {kind}: {said!r}")
-            answer = StreamedAnswer(self._most_tokens, self._unwrapper())
-            for chunk in read_events(reply.chunks, self._most_tokens * MOST_BYTES, self._key):
+            answer = answers.StreamedAnswer(self._most_tokens, self._unwrapper())
+            for chunk in answers.read_events(reply.chunks, self._most_tokens * MOST_BYTES, self._key):
                 if piece := answer.take(chunk):
-                    if self._learn is not None:
-                        self._learn(answer.text, answer.pieces)
+                    if self._server is not None:
+                        self._server.learn(answer.text, answer.pieces)
                     yield piece
                     if limits.expired():
                         return
@@ -185,30 +190,31 @@ class OpenAIPlanner:
             reply.finish()
 
     def _unwrapper(self) -> Callable[[str], str]:
-        if self._grammar == "json_schema" and self._skills is not None:
-            return answers.LinesOfObject(several=self._skills.agents > 1).feed
+        if self.grammar == "json_schema" and self._words is not None:
+            return answers.LinesOfObject(several=self._words.skills.agents > 1).feed
         return str
 
-    def _usage(self, prompt: Prompt, answer: StreamedAnswer) -> Usage:
+    def _usage(self, prompt: Prompt, answer: answers.StreamedAnswer) -> Usage:
         read, cached, problem = self._counts.compare(prompt.tokens, answer.usage)
         cut = answer.finish_reason == "length"
         notes = [problem, f"cut by the server at {self._most_tokens} tokens" if cut else ""]
-        if self._grammar != "none" and self._skills is not None:
-            why = answers.outside(answer.text, self._skills, self._names, cut=cut)
+        if self.grammar != "none" and self._words is not None:
+            why = answers.outside(answer.text, self._words.skills, self._words.names, cut=cut)
             notes.append(f"outside the grammar, which the server seems to ignore: {why}" if why else "")
         return Usage(tokens_read=read, tokens_cached=cached, note="; ".join(filter(None, notes)))
 
     def _refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> EndpointError:
         if status in (401, 403):
             # Not the server's own words: some repeat the key, or most of it.
+            variable = self.key_env or DEFAULT_KEY_ENV
             if self._key:
-                return EndpointError(f"{self._url} answered {status}: the key in {self._key_env} is refused")
+                return EndpointError(f"{self._url} answered {status}: the key in {variable} is refused")
             return EndpointError(
                 f"{self._url} answered {status}: it wants a key; put it into an environment variable and "
-                f"name that one as key_env (for example {self._key_env})"
+                f"name that one as key_env (for example {variable})"
             )
-        said = error_text(body, self._key)
-        problem = f"{self._url} answered {status} for model {self._model!r}: {said}"
+        said = answers.error_text(body, self._key)
+        problem = f"{self._url} answered {status} for model {self.model!r}: {said}"
         if status in (429, 503):
             after = headers.get("retry-after", "").strip()
             return PassingError(problem, float(after) if after.isdecimal() else BUSY_PAUSE_S)
@@ -224,3 +230,37 @@ def _beginning(chunks: Iterator[bytes], most: int = 65_536) -> bytes:
         if len(body) >= most:
             break
     return body
+
+
+def _checked_url(base_url: str) -> str:
+    """The URL without a slash at its end."""
+    parts = urllib.parse.urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise _wrong("base_url", base_url, "give it as http(s)://host:port/v1")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        # Not shown: it may hold a secret.
+        raise ConfigError(
+            "planner 'openai': base_url has a user, a password or a query; a key belongs into an environment "
+            "variable, which key_env names"
+        )
+    return parts.geturl().rstrip("/")
+
+
+def find_key(key_env: str | None, base_url: str) -> str:
+    """The key, or nothing. One that nobody named is not sent in the clear to another machine."""
+    variable = key_env or DEFAULT_KEY_ENV
+    key = os.environ.get(variable, "").strip()
+    if key_env is not None and not key:
+        raise _wrong("key_env", key_env, "that environment variable is not set; set it, or leave key_env out")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ConfigError(
+            f"planner 'openai': the environment variable {variable} holds no valid key: no key has spaces, "
+            "line breaks or letters beyond ASCII"
+        )
+    parts = urllib.parse.urlsplit(base_url)
+    is_private = parts.scheme == "https" or parts.hostname in _LOOPBACK
+    return key if key_env is not None or is_private else ""
+
+
+def _wrong(option: str, value: object, remedy: str) -> ConfigError:
+    return ConfigError(f"planner 'openai': {option} = {value!r}: {remedy}")

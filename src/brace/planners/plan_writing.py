@@ -16,7 +16,7 @@ import torch
 from tokenizers.decoders import DecodeStream
 from torch import Tensor
 
-from brace.erecap import AnyContext, Engine
+from brace.erecap import Context, Engine
 from brace.planners.base import Limits
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class PlanWriter:
         self._last: list[int] = []
 
     def write(
-        self, context: AnyContext, mask: PlanMask | None, limits: Limits, prompt: list[int]
+        self, context: Context, mask: PlanMask | None, limits: Limits, prompt: list[int]
     ) -> Iterator[str]:
         """The text, piece by piece. Bytes of an unfinished character wait for the rest of it."""
         backbone = self._engine.backbone

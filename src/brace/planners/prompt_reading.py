@@ -12,10 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from brace.erecap import AnyContext, Backbone, Engine, Reading, Session
+from brace.erecap import Backbone, Context, Engine, Reading, Session
 from brace.erecap.schedule import HEAD, protected
-from brace.erecap.session import common_prefix
-from brace.errors import ConfigError
 from brace.planners.base import Limits
 from brace.planners.prompt_tokens import PromptTokens
 
@@ -41,18 +39,15 @@ class PromptReader:
         the prompt is read anew, pruned to this share of it, so that the next calls need only read on."""
         self._engine, self._reuse, self._compact_to = engine, reuse, compact_to
         self._evict = evict and reuse
-        self._session: Session | None = None
+        # What to read anew is decided here: `least_shared` is this module's, not the session's.
+        self._session = Session(engine, evict=self._evict, least_shared=0.0)
         self._pruned_to: int | None = None
         """The budget that the session was last pruned to; None while all it has read is there."""
-        self._held: list[int] = []
-        """The prompt of the session, as far as it was read."""
         self._piece = PIECE
 
     @property
-    def context(self) -> AnyContext:
+    def context(self) -> Context:
         """What was read last, to write from."""
-        if self._session is None:
-            raise ConfigError("nothing has been read yet")
         return self._session.context
 
     def read(self, prompt: PromptTokens, budget: int | None, limits: Limits, *, whole_lines: bool) -> Reading:
@@ -80,24 +75,22 @@ class PromptReader:
 
         An old session goes before a new one is read: there are never two of them in memory.
         """
-        # At least the last token is read again: its logits are what comes next.
-        shared = min(common_prefix(self._held, ids), len(ids) - 1)
+        held, shared = self._session.ids, self._session.shared_with(ids)
         too_little_left = self._pruned_to is not None and (
             budget is None or self._pruned_to < LEAST_LIMIT * min(budget, len(ids))
         )
-        if not self._reuse or too_little_left or shared < LEAST_SHARED * len(self._held):
-            self._drop()
-        elif self._session is not None:
+        if not self._reuse or too_little_left or shared < LEAST_SHARED * len(held):
+            self._reset()
+        elif held:
             self._session.forget_from(shared)
-            self._held = ids[:shared]
 
     def _ends(self, prompt: PromptTokens, budget: int | None, whole_lines: bool) -> list[int]:
         """Where each piece ends. A prompt that is too long is refused, not read in pieces."""
-        start, end, piece = len(self._held), len(prompt.ids), self._piece
+        start, end, piece = len(self._session.ids), len(prompt.ids), self._piece
         if end > self._engine.backbone.max_positions:
             return [end]
         if budget is not None and end > budget:
-            evictable = self._evict and self._engine.scorer.lasts and not whole_lines
+            evictable = self._evict and self._engine.scorer.cacheable and not whole_lines
             # A text is best pruned as a whole, unless that took too long before.
             if not evictable or (start == 0 and piece == PIECE):
                 return [end]
@@ -110,34 +103,27 @@ class PromptReader:
     def _read_to(
         self, end: int, prompt: PromptTokens, budget: int | None, segments: list[int] | None
     ) -> Reading:
-        if self._session is None:
-            self._session = Session(self._engine, evict=self._evict, least_shared=0.0)
-        self._session.limit(budget, self._target(prompt, budget))
+        # A compaction never goes below what may not be cut.
+        fixed = protected(len(prompt.ids), sum(prompt.floor))
+        target = None if budget is None else min(budget, max(int(self._compact_to * budget), fixed))
+        self._session.limit(budget, target)
         # Also when it is cut short: room may have been made by then.
         self._pruned_to = budget if budget is not None and end > budget else self._pruned_to
         try:
-            reading = self._session.read(
+            return self._session.read(
                 prompt.ids[:end],
                 floor=prompt.floor[:end],
                 segments=None if segments is None else segments[:end],
             )
         except BaseException as error:
             # The session stands as it was before, which is of use to a next call that has more time.
-            if not self._held or not isinstance(error, TimeUp):
-                self._drop()
+            if not self._session.ids or not isinstance(error, TimeUp):
+                self._reset()
             raise
-        self._held = prompt.ids[:end]
-        return reading
 
-    def _target(self, prompt: PromptTokens, budget: int | None) -> int | None:
-        """What a compaction leaves: never less than what may not be cut."""
-        if budget is None:
-            return None
-        fixed = protected(len(prompt.ids), sum(prompt.floor))
-        return min(budget, max(int(self._compact_to * budget), fixed))
-
-    def _drop(self) -> None:
-        self._session, self._held, self._pruned_to = None, [], None
+    def _reset(self) -> None:
+        self._session.reset()
+        self._pruned_to = None
 
 
 @contextmanager

@@ -5,13 +5,15 @@ They are no language models. Each is bound to the run's world before the first e
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from brace.context import Tokenizer, WordTokenizer
+from brace.context import WordTokenizer
 from brace.errors import ConfigError
 from brace.plan import Plan
-from brace.planners.base import Limits, Prompt
+from brace.planners.base import Limits, Planner, Prompt, Vocabulary
 from brace.registry import planners
 
 
@@ -32,27 +34,24 @@ class Referenced(Protocol):
         ...
 
 
-class _Reference:
-    name = ""
+class _Reference(Planner):
+    tokenizer = WordTokenizer()
 
-    def __init__(self) -> None:
-        self.tokenizer: Tokenizer = WordTokenizer()
-
-    def bind(self, world: object) -> None:
-        """Take the world whose plans are to be written."""
-        if not isinstance(world, Referenced):
-            kind = getattr(world, "id", type(world).__name__)
+    def bind(self, vocabulary: Vocabulary) -> None:
+        """Take the world whose plans are to be written; a mere vocabulary is not enough."""
+        if not isinstance(vocabulary, Referenced):
             raise ConfigError(
-                f"planner {self.name!r} needs a world with truth_plan() and read(); {kind!r} has none"
+                f"planner {self.name!r} needs a world with truth_plan() and read(); "
+                f"{type(vocabulary).__name__} has none"
             )
-        self._world = world
+        self._world: Referenced = vocabulary
 
     def stream(self, prompt: Prompt, limits: Limits) -> Iterator[str]:
         """The whole plan in one piece."""
         yield str(self._plan(prompt.text))
 
-    def _plan(self, prompt: str) -> Plan:
-        raise NotImplementedError
+    @abstractmethod
+    def _plan(self, prompt: str) -> Plan: ...
 
 
 @planners.register("truth")
@@ -76,19 +75,18 @@ class ReaderPlanner(_Reference):
 
 
 @planners.register("memorised")
+@dataclass(eq=False)
 class MemorisedPlanner(_Reference):
     """Writes the truth's first plan of one other episode, whatever it is asked."""
 
     name = "memorised"
+    seed: int = 1_000_000
+    """That episode's."""
 
-    def __init__(self, seed: int = 1_000_000) -> None:
-        super().__init__()
-        self._seed = seed
-
-    def bind(self, world: object) -> None:
+    def bind(self, vocabulary: Vocabulary) -> None:
         """Learn the one plan by heart."""
-        super().bind(world)
-        self._world.reset(self._seed)
+        super().bind(vocabulary)
+        self._world.reset(self.seed)
         self._memory = self._world.truth_plan()
 
     def _plan(self, prompt: str) -> Plan:

@@ -6,10 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from brace.ledger.differences import differences, over_seeds, same_latency, shared_seeds
-from brace.ledger.intervals import Estimate
+from brace.ledger.differences import FEWEST, differences, over_seeds, same_latency, shared_seeds, verdict
 from brace.ledger.metrics import latency_kinds, summarise
-from brace.ledger.paired import FEWEST, no_difference, verdict
 from brace.ledger.reader import Run
 from brace.report.provenance import configured, distinct, ranges
 from brace.report.rows import Column, Row, Table
@@ -29,11 +27,20 @@ _ABSENT = "(absent)"
 
 def changes_table(a: Run, b: Run) -> Table:
     """What differs in how the two runs were made: a row for each setting, version or fact that changed."""
+    before, after = (
+        {
+            "configuration": dict(_flat(made.config)),
+            "code": {"commit": made.commit or _ABSENT},
+            "versions": made.versions,
+            "host": made.host,
+        }
+        for made in (a.manifest, b.manifest)
+    )
     rows = [
         Row((name, old, new), group)
-        for group, (before, after) in _made(a, b).items()
-        for name in dict.fromkeys((*before, *after))
-        if (old := before.get(name, _ABSENT)) != (new := after.get(name, _ABSENT))
+        for group in before
+        for name in dict.fromkeys((*before[group], *after[group]))
+        if (old := before[group].get(name, _ABSENT)) != (new := after[group].get(name, _ABSENT))
     ]
     notes = [] if rows else ["nothing: the same configuration, versions, commit and host"]
     if any(run.manifest.commit.endswith("+") for run in (a, b)):
@@ -52,51 +59,25 @@ def compare_table(a: Run, b: Run) -> Table:
     changed = differences(b, a)
     figures = [{**summarise(run), **world_figures(run)} for run in (a, b)]
     latency = same_latency(a, b)
+    stems = {
+        name: "latency" if name.startswith("latency_") else name.partition(".")[0]
+        for of_run in figures
+        for name in of_run
+    }
     rows = []
-    for name in _in_order(figures):
+    for name in sorted((n for n in stems if stems[n] in _SHOWN), key=lambda n: _SHOWN.index(stems[n])):
         found = [of_run.get(name) for of_run in figures]
         unit = next(unit_of(estimate) for estimate in found if estimate is not None)
         compared = latency or not name.startswith(_OF_LATENCY)
         difference = changed.get(name) if compared else None
-        rows.append(Row((named(name), unit, *found, difference, _said(difference))))
+        said = "not compared" if difference is None or difference.value is None else verdict(difference)
+        rows.append(Row((named(name), unit, *found, difference, said)))
     columns = (
         Column("figure"), Column("unit"), Column("A", right=True), Column("B", right=True),
         Column("B − A", right=True), Column("B has"),
     )  # fmt: skip
     title = f"{a.manifest.name} (A) against {b.manifest.name} (B)"
     return Table(title, columns, tuple(rows), _LEGEND, notes)
-
-
-def _said(difference: Estimate | None) -> str:
-    if difference is None or difference.value is None:
-        return "not compared"
-    if difference.n < FEWEST and not no_difference(difference):
-        return "too few seeds to tell"
-    return verdict(difference)
-
-
-def _in_order(figures: list[dict[str, Estimate]]) -> list[str]:
-    names = dict.fromkeys(name for of_run in figures for name in of_run)
-    stems = {name: _stem(name) for name in names}
-    return sorted(
-        (name for name in names if stems[name] in _SHOWN), key=lambda name: _SHOWN.index(stems[name])
-    )
-
-
-def _stem(name: str) -> str:
-    stem = name.partition(".")[0]
-    return "latency" if stem.startswith("latency_") else stem
-
-
-def _made(a: Run, b: Run) -> dict[str, tuple[Mapping[str, str], Mapping[str, str]]]:
-    """How each was made, under the headings of the table."""
-    old, new = a.manifest, b.manifest
-    return {
-        "configuration": (dict(_flat(old.config)), dict(_flat(new.config))),
-        "code": ({"commit": old.commit or _ABSENT}, {"commit": new.commit or _ABSENT}),
-        "versions": (old.versions, new.versions),
-        "host": (old.host, new.host),
-    }
 
 
 def _flat(config: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:

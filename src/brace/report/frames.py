@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +22,11 @@ _TYPES = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
 
 def save_frame(directory: Path, episode: int, step: int, image: NDArray[np.uint8]) -> None:
     """Keep a picture (height × width × 3, or grey) of a step of an episode in its run directory."""
-    pillow = _pillow()
-    picture = pillow.fromarray(np.ascontiguousarray(image, np.uint8)).convert("RGB")
+    try:
+        from PIL import Image  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("saving frames", "video") from error
+    picture = Image.fromarray(np.ascontiguousarray(image, np.uint8)).convert("RGB")
     if picture.height > HIGHEST:
         picture = picture.resize((max(1, round(picture.width * HIGHEST / picture.height)), HIGHEST))
     target = directory / FOLDER / str(episode) / f"{step}.jpg"
@@ -76,11 +78,3 @@ def data_uri(data: bytes) -> str:
 
 def _type(data: bytes) -> str:
     return next((kind for start, kind in _TYPES.items() if data.startswith(start)), "")
-
-
-def _pillow() -> Any:
-    try:
-        from PIL import Image  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("saving frames", "video") from error
-    return Image

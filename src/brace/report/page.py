@@ -11,11 +11,10 @@ from brace.ledger.audits import worst_calls
 from brace.ledger.intervals import Estimate
 from brace.ledger.metrics import EXECUTED, Summary, summarise
 from brace.ledger.reader import Run
-from brace.report import markup, pieces, timeline
-from brace.report.calls import logged, worst_calls_table
+from brace.report import markup, timeline
 from brace.report.provenance import headline, runs_table
 from brace.report.rows import Table
-from brace.report.tables import phase_table, summary_table, suppressed_table
+from brace.report.tables import phase_table, summary_table, suppressed_table, worst_calls_table
 
 WORST = 8
 """Calls shown of each run."""
@@ -40,23 +39,20 @@ def write_page(runs: Mapping[str, Run], target: Path, *, title: str, command: st
     sections = {
         "glance": ("At a glance", _glance(summaries)),
         "summary": ("Summary", markup.table(replace(summary_table(runs, summaries), notes=()))),
-        "notes": ("Reader's notes", pieces.notes(runs)),
+        "notes": ("Reader's notes", markup.notes(runs)),
         "latency": ("Latency and tokens", _figures(runs, command)),
         "timelines": ("Timelines", "".join(_timelines(runs, command))),
         "suppressed": ("Suppressed triggers", _each(runs, suppressed_table)),
         "worst": ("Worst calls", "".join(_worst(runs))),
-        "runs": ("What was run", markup.table(runs_table(runs)) + "".join(pieces.configs(runs))),
+        "runs": ("What was run", markup.table(runs_table(runs)) + "".join(markup.configs(runs))),
     }
-    made = f"<p>Made by <code>{markup.said(command)}</code></p>"
-    return pieces.write(target, pieces.document(title, _lead(runs) + made, sections, POLICY))
-
-
-def _lead(runs: Mapping[str, Run]) -> str:
-    lines = "".join(
+    heads = "".join(
         f"<li><strong>{markup.said(label)}</strong> {markup.said(headline(run))}</li>"
         for label, run in runs.items()
     )
-    return f'<ul class="runs">{lines}</ul>'
+    made = f"<p>Made by <code>{markup.said(command)}</code></p>"
+    lead = f'<ul class="runs">{heads}</ul>{made}'
+    return markup.write(target, markup.document(title, lead, sections, POLICY))
 
 
 def _glance(summaries: Mapping[str, Summary]) -> str:
@@ -79,7 +75,7 @@ def _glance(summaries: Mapping[str, Summary]) -> str:
 def _figures(runs: Mapping[str, Run], command: str) -> str:
     if not any(run.calls.filter(EXECUTED).height for run in runs.values()):
         return "<p>No executed planner call: there is no latency to draw.</p>"
-    drawn = [pieces.plot_of(kind, runs, command) for kind in pieces.PLOTS]
+    drawn = [markup.plot_of(kind, runs, command) for kind in markup.PLOTS]
     return f'<div class="figures">{"".join(drawn)}</div>{_each(runs, phase_table, fold=True)}'
 
 
@@ -90,16 +86,16 @@ def _timelines(runs: Mapping[str, Run], command: str) -> Iterator[str]:
             yield f"<h3>{markup.said(label)}</h3><p>No step, call or episode was recorded.</p>"
             continue
         first, *others = episodes
-        yield pieces.timeline_of(run, label, f"timeline-{number}", first, command)
+        yield markup.timeline_of(run, label, f"timeline-{number}", first, command)
         if others:
             yield markup.folded(
                 f"{label}: {len(others)} more episodes" if len(others) > 1 else f"{label}: one more episode",
                 *(
-                    pieces.timeline_of(run, label, f"timeline-{number}-{place}", episode, command)
+                    markup.timeline_of(run, label, f"timeline-{number}-{place}", episode, command)
                     for place, episode in enumerate(others)
                 ),
             )
-    yield markup.remarks(pieces.TIMELINES)
+    yield markup.remarks(markup.TIMELINES)
 
 
 def _each(runs: Mapping[str, Run], make: Callable[[Run], Table], *, fold: bool = False) -> str:
@@ -121,9 +117,8 @@ def _worst(runs: Mapping[str, Run]) -> Iterator[str]:
         yield f"<h3>{markup.said(heading)}</h3>{markup.table(table, caption=heading)}"
         written = []
         for late in worst_calls(run, WORST):
-            call = logged(run, late)
-            error = f"\nerror: {call['error']}" if call["error"] else ""
-            words = _excerpt(call["output"] or "(nothing)") + _excerpt(error)
+            error = f"\nerror: {late.record['error']}" if late.record["error"] else ""
+            words = _excerpt(late.record["output"] or "(nothing)") + _excerpt(error)
             written.append(
                 f"<h3>Episode {late.episode}, call {late.index}</h3><pre>{markup.said(words)}</pre>"
             )

@@ -17,10 +17,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter
 from numpy.typing import ArrayLike, NDArray
 
+from brace.ledger.audits import own_times
 from brace.ledger.metrics import EXECUTED, MISSED
 from brace.ledger.reader import Run
 from brace.report import style
-from brace.report.calls import own_times
 from brace.report.rows import number
 
 MOST_POINTS = 2_000
@@ -86,8 +86,7 @@ def cdf(values: ArrayLike, most: int) -> tuple[NDArray[np.float64], NDArray[np.f
 
 def key_rows(runs: Mapping[str, Run]) -> int:
     """How many lines the key of a plot takes above its axes."""
-    names = [one.name for one in series(runs)]
-    return -(-(len(names) + 1) // 3) if style.fit_in_line(names) else len(names) + 1
+    return style.key_rows([*(one.name for one in series(runs)), "missed its SLO"])
 
 
 @mpl.rc_context(style.STYLE)

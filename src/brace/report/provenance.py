@@ -73,7 +73,8 @@ def _told(runs: Mapping[str, Run]) -> dict[str, set[str]]:
 
 def _facts(run: Run) -> dict[str, str]:
     manifest = run.manifest
-    seeds = ranges(manifest.seeds)
+    host, seeds = manifest.host, ranges(manifest.seeds)
+    cores = f"{host['cores']} cores" if host.get("cores") else ""
     return {
         "world": distinct(run.episodes, "world") or configured(manifest, "world"),
         "planner": distinct(run.calls, "planner") or configured(manifest, "planner"),
@@ -85,8 +86,8 @@ def _facts(run: Run) -> dict[str, str]:
         "tokens counted by": distinct(run.calls, "counted_by"),
         "commit": manifest.commit,
         "started": f"{datetime.fromtimestamp(manifest.created, UTC):%Y-%m-%d %H:%M} UTC",
-        "host": _host(manifest.host),
-        "system": manifest.host.get("system", ""),
+        "host": ", ".join(part for part in (host.get("cpu"), cores, host.get("gpu")) if part),
+        "system": host.get("system", ""),
         "versions": ", ".join(f"{name} {version}" for name, version in manifest.versions.items()),
         "command": " ".join(manifest.command),
     }
@@ -101,8 +102,3 @@ def configured(manifest: Manifest, what: str) -> str:
     """What the config names, where no record does; a config is anyone's, so nothing of it is relied on."""
     entry: Any = manifest.config.get(what)
     return str(entry.get("name", "") if isinstance(entry, dict) else entry or "")
-
-
-def _host(host: Mapping[str, str]) -> str:
-    cores = f"{host['cores']} cores" if host.get("cores") else ""
-    return ", ".join(part for part in (host.get("cpu"), cores, host.get("gpu")) if part)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -13,7 +14,17 @@ from rich.console import JustifyMethod
 from rich.text import Text
 
 from brace.ledger.intervals import NONE, SHARE, Estimate
-from brace.report import latex
+
+_TEX_SIGNS = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
+    "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}",
+    ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''", "`": r"\textasciigrave{}",
+    "[": "{[}", "]": "{]}", "*": "{*}",  # at the start of a row they would be an option of the last one's end
+    "–": "--", "…": r"\ldots{}", "“": "``", "”": "''", "−": "$-$", "→": r"$\rightarrow$", "≥": r"$\geq$",
+    "≤": r"$\leq$", "·": r"\textperiodcentered{}", "│": r"\textbar{}", "\N{REPLACEMENT CHARACTER}": "?",
+}  # fmt: skip
+"""Also the signs of our own tables that pdfLaTeX cannot read as they are."""
+_MINUS = re.compile(r"-(?=\d)")
 
 Cell = str | int | float | Estimate | None
 """None is printed as a dash: there is no such figure."""
@@ -190,15 +201,22 @@ def _rich_cell(cell: Cell, column: Column) -> Text:
 
 def _tex_cell(cell: Cell, column: Column) -> str:
     if isinstance(cell, Estimate):
-        return latex.figure(*parts(cell, column.decimals))
+        return _tex_figure(*parts(cell, column.decimals))
     if isinstance(cell, int | float):
-        return latex.figure(text(cell, column), "")
+        return _tex_figure(text(cell, column))
     shown = _tex(text(cell, column))
     return rf"\texttt{{{shown}}}" if column.code else shown
 
 
 def _tex(words: str) -> str:
-    return latex.escaped(clean(words))
+    """Text of unknown origin as LaTeX that prints it, and never obeys it."""
+    return "".join(_TEX_SIGNS.get(char, char) for char in clean(words))
+
+
+def _tex_figure(value: str, interval: str = "") -> str:
+    """A figure, its interval small beside it, with true minus signs."""
+    small = rf" {{\scriptsize {interval}}}" if interval else ""
+    return _MINUS.sub("$-$", _tex(value) + small)
 
 
 def _ruled(cells: Iterable[str]) -> str:

@@ -14,11 +14,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.text import Text
 
 from brace.report.rows import clean
 
 INK = "#7c7f84"
 """Text and axes: between black and white, and on a page replaced by the colour of its text."""
+_BLACK = "#26282c"
 BLUE, ORANGE, GREEN, PURPLE, RED, SKY, OLIVE = (
     "#2e86c9", "#d98e04", "#2f9e77", "#b8659b", "#d4541b", "#73b8e6", "#8f8a2d",
 )  # fmt: skip
@@ -39,7 +41,7 @@ STYLE: dict[Any, Any] = {
 }  # fmt: skip
 _JOINTS = re.compile(r"__|/")
 _LONGEST = 44
-_FEW = 20
+_ROOM = {3: 17, 2: 30}  # letters of a name, where so many stand beside each other
 _FRACTION = re.compile(r"(\.\d\d)\d+")
 _FACE = re.compile(r"(?:font: |font-size: )([\d.]+px)(?:; font-family:)? [^;]*;")
 _REFERENCE = re.compile(r"#([\w-]+)")
@@ -62,14 +64,43 @@ def blank(height: float, width: float = WIDTH) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot(facecolor="none")
 
 
+@mpl.rc_context(STYLE)
+def stacked(heights: Sequence[float], width: float = WIDTH) -> tuple[Figure, list[Axes]]:
+    """An empty figure of axes beneath each other."""
+    figure = Figure(figsize=(width, sum(heights)), layout="constrained", facecolor="none")
+    axes = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for one in axes:
+        one.set_facecolor("none")
+    return figure, list(axes)
+
+
+def print_on_white(figure: Figure) -> None:
+    """For a picture that stands alone: a white ground, and letters that are read on it."""
+    figure.set_facecolor("white")
+    for words in figure.findobj(Text):
+        if words.get_color() == INK:
+            words.set_color(_BLACK)
+    for line in figure.findobj(Line2D):
+        if line.get_color() == INK:
+            line.set_color(_BLACK)
+        if line.get_markeredgecolor() == INK:
+            line.set_markeredgecolor(_BLACK)
+
+
 def grid(axes: Axes, axis: str) -> None:
     """Faint lines to read values by."""
     axes.grid(axis="x" if axis == "x" else "y", color=INK, alpha=0.25, linewidth=0.6)
 
 
-def fit_in_line(names: Iterable[str]) -> bool:
-    """Whether names are so short that several go beside each other."""
-    return all(len(name) <= _FEW for name in names)
+def key_rows(names: Sequence[str]) -> int:
+    """How many lines a key of these names takes above its axes."""
+    return -(-len(names) // _beside(names))
+
+
+def _beside(names: Sequence[str]) -> int:
+    """How many names go beside each other."""
+    longest = max(map(len, names), default=0)
+    return min(len(names) or 1, next((n for n, room in _ROOM.items() if longest <= room), 1))
 
 
 def series_mark(position: int) -> str:
@@ -86,7 +117,7 @@ def key(
     """
     legend = axes.legend(
         handles, names, loc="lower left", bbox_to_anchor=(0, 1.0), borderpad=0, handlelength=1.2,
-        ncols=min(3, len(names)) if fit_in_line(names) else 1, columnspacing=1.2, handletextpad=0.5,
+        ncols=_beside(names), columnspacing=1.2, handletextpad=0.5,
     )  # fmt: skip
     for position, handle, words in zip(positions, legend.legend_handles, legend.get_texts(), strict=False):
         words.set_gid(series_mark(position))
@@ -142,8 +173,13 @@ def svg(figure: Figure, name: str, description: str, classes: Mapping[str, str] 
     referenced = set(_REFERENCE.findall(ElementTree.tostring(root, encoding="unicode")))
     for element in root.iter():
         _embed(element, referenced, classes or {})
-    for element in root.iter("g"):
-        _share_style(element)
+    for group in root.iter("g"):
+        # A style that all members repeat is said once: half the weight of a scatter plot.
+        styles = {member.get("style") for member in group}
+        if len(group) > 1 and len(styles) == 1 and None not in styles and "style" not in group.attrib:
+            group.set("style", str(styles.pop()))
+            for member in group:
+                del member.attrib["style"]
     for fixed in ("width", "height"):
         root.attrib.pop(fixed, None)  # the page decides; the viewBox keeps the shape
     root.attrib |= {"role": "img", "aria-label": clean(description), "class": name.partition("-")[0]}
@@ -166,12 +202,3 @@ def _embed(element: ElementTree.Element, referenced: set[str], classes: Mapping[
         attributes["style"] = _FACE.sub(r"font-size: \1;", style)
     element.attrib.clear()
     element.attrib.update(attributes)
-
-
-def _share_style(group: ElementTree.Element) -> None:
-    """A style that all members of a group repeat is said once: half the weight of a scatter plot."""
-    styles = {member.get("style") for member in group}
-    if len(group) > 1 and len(styles) == 1 and None not in styles and "style" not in group.attrib:
-        group.set("style", str(styles.pop()))
-        for member in group:
-            del member.attrib["style"]

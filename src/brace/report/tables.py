@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from brace.ledger.audits import suppression_audit
+from brace.ledger.audits import UNACCOUNTED, own_times, suppression_audit, worst_calls
 from brace.ledger.intervals import SHARE, Estimate, mean
 from brace.ledger.metrics import Summary, latency_table, summarise
 from brace.ledger.reader import Run
-from brace.report.calls import worst_calls_table
 from brace.report.rows import Cell, Column, Row, Table
-
-__all__ = ["phase_table", "remarks", "summary_table", "suppressed_table", "worst_calls_table"]
 
 _GROUPS: dict[str, tuple[str, ...]] = {
     "outcome": ("episodes", "success", "wait_per_episode", "steps", "figure"),
@@ -31,6 +29,16 @@ _LEGEND = (
     " the last rows say how many there were.",
     "Statuses, overrides, fallbacks and gate reasons that never occurred are left out.",
 )
+
+
+BAR = 20
+"""Characters of the longest bar."""
+_LETTERS = {
+    "sense": "s", "trigger_eval": "t", "stability_gate": "g", "budget_select": "b", "context_compress": "c",
+    "retrieve": "r", "clarify": "y", "replan": "R", "replan.queue": "q", "replan.prefill": "p",
+    "replan.decode": "d", "execute": "x", "accounting": "a", UNACCOUNTED: "·",
+}  # fmt: skip
+_UNKNOWN = "?"
 
 
 def summary_table(runs: Mapping[str, Run], summaries: Mapping[str, Summary] | None = None) -> Table:
@@ -185,3 +193,60 @@ def named(name: str) -> str:
     if stem == "steps":
         words = "steps per episode"
     return f"{words}: {rest}" if rest else words
+
+
+def worst_calls_table(run: Run, n: int = 10) -> Table:
+    """The n worst calls: those that missed their SLO first, and the slowest first among equals."""
+    worst = worst_calls(run, n)
+    longest = max((late.latency_ms for late in worst), default=0.0)
+    kinds = dict.fromkeys(late.kind for late in worst)
+    rows, used = [], set()
+    for late in worst:
+        bar = _bar(late.record, longest)
+        used |= set(bar)
+        mixed = (late.kind,) if len(kinds) > 1 else ()
+        share = 100 * late.dominant_ms / (late.latency_ms or 1.0)
+        mostly = f"{late.dominant} {share:.0f} %" if late.latency_ms else ""
+        rows.append(
+            Row((
+                late.episode, late.index, late.t, *mixed, late.latency_ms, late.slo_ms,
+                "yes" if late.missed else "", late.status, late.record["fallback"], mostly, bar,
+            ))
+        )  # fmt: skip
+    names = [f"{letter} {name}" for name, letter in _LETTERS.items() if letter in used]
+    return Table(
+        f"Worst calls ({', '.join(kinds)})" if kinds else "Worst calls",
+        (
+            Column("ep", right=True), Column("call", right=True), Column("t", right=True),
+            *((Column("kind"),) if len(kinds) > 1 else ()),
+            Column("ms", right=True, decimals=1), Column("SLO", right=True), Column("miss"),
+            Column("status"), Column("fallback"), Column("mostly"), Column("where the time went", code=True),
+        ),
+        tuple(rows),
+        (f"Bars: time in the call, to one scale; │ is its SLO. {', '.join(names)}.",) if rows else (),
+        () if rows else ("no planner call",),
+    )  # fmt: skip
+
+
+def _bar(call: Mapping[str, Any], longest: float) -> str:
+    """One letter for each equal slice of time, that of the phase it falls in."""
+    if longest <= 0:
+        return ""
+    latency, slo = call["latency_ms"], call["slo_ms"]
+    inside = (phase for phase in call["phases"] if 0 <= phase["start_ms"] < latency)
+    spans = [*own_times(inside).items()]
+    letters = []
+    for slot in range(round(BAR * latency / longest)):
+        at = (slot + 0.5) * longest / BAR
+        for name, ms in spans:
+            if at < ms:
+                letters.append(_LETTERS.get(name, _UNKNOWN))
+                break
+            at -= ms
+        else:
+            letters.append(_LETTERS[UNACCOUNTED])
+    if slo is not None and slo <= longest:
+        mark = round(BAR * slo / longest)
+        letters += [" "] * (mark - len(letters))
+        letters.insert(mark, "│")
+    return "".join(letters)

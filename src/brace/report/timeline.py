@@ -139,7 +139,11 @@ def draw_timeline(axes: Axes, run: Run, episode: int, most: int = MOST_STEPS) ->
         axes.axhline(edge, color=style.INK, linewidth=0.6, alpha=0.5)
     if seen:
         axes.legend(
-            handles=[_key(what) for what in _OUTCOMES if what in seen], loc="lower right",
+            handles=[
+                Patch(edgecolor=shade, facecolor=shade if filled else "none", linewidth=1.2, label=what)
+                for what, (shade, filled) in _OUTCOMES.items() if what in seen
+            ],
+            loc="lower right",
             bbox_to_anchor=(1, 1), ncols=len(seen), borderpad=0, handlelength=1.2, columnspacing=1.4,
         )  # fmt: skip
     said = [] if len(calls) else ["no planner call in this episode"]
@@ -181,8 +185,3 @@ def _bars(axes: Axes, calls: pl.DataFrame, y: float) -> set[str]:
         )  # fmt: skip
         seen.add(what)
     return seen
-
-
-def _key(what: str) -> Patch:
-    colour, filled = _OUTCOMES[what]
-    return Patch(edgecolor=colour, facecolor=colour if filled else "none", linewidth=1.2, label=what)

@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -71,7 +70,10 @@ def write_video(path: Path, film: Film, run: Run, episode: int, dt: float) -> No
     """An mp4 (H.264) of the film with its timeline drawn in."""
     if not film.steps:
         raise BraceError("nothing was filmed: the episode had no step")
-    av = _encoder()
+    try:
+        import av  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("writing a video", "video") from error
     strip, places = _strip(run, episode, film.steps[-1])
     story = _Story(run, episode, dt)
     rate = round(min(_FASTEST, max(_SLOWEST, 1 / dt)))
@@ -81,19 +83,13 @@ def write_video(path: Path, film: Film, run: Run, episode: int, dt: float) -> No
         stream.pix_fmt = "yuv420p"
         stream.width, stream.height = strip.shape[1], _even(_HEIGHT) + strip.shape[0]
         for step, frame in film.frames():
-            picture = np.concatenate([_upper(frame, story, step, strip.shape[1]), _at(strip, places, step)])
+            marked = strip.copy()
+            marked[:, places[step] : places[step] + 2] = _CURSOR
+            picture = np.concatenate([_upper(frame, story, step, strip.shape[1]), marked])
             for packet in stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")):
                 container.mux(packet)
         for packet in stream.encode():
             container.mux(packet)
-
-
-def _encoder() -> Any:
-    try:
-        import av  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("writing a video", "video") from error
-    return av
 
 
 class _Story:
@@ -173,14 +169,6 @@ def _strip(run: Run, episode: int, last: int) -> tuple[Picture, dict[int, int]]:
     axes = figure.axes[0]
     columns = {step: int(axes.transData.transform((step, 0))[0]) for step in range(last + 1)}
     return strip, columns
-
-
-def _at(strip: Picture, places: dict[int, int], step: int) -> Picture:
-    """The timeline with a cursor at this step."""
-    marked = strip.copy()
-    column = places[step]
-    marked[:, column : column + 2] = _CURSOR
-    return marked
 
 
 def _even(length: int) -> int:

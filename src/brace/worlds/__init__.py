@@ -5,7 +5,6 @@ from brace.worlds.babyai import BabyAIWorld
 from brace.worlds.base import World, WorldInfo
 from brace.worlds.drones import DronesWorld
 from brace.worlds.following import SkillWorld
-from brace.worlds.proxy import ProxyWorld
 
 __all__ = [
     "BabyAIWorld",
@@ -13,7 +12,6 @@ __all__ = [
     "HandoverWorld",
     "LiftWorld",
     "PegWorld",
-    "ProxyWorld",
     "SkillWorld",
     "World",
     "WorldInfo",

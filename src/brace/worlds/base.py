@@ -35,7 +35,28 @@ class WorldInfo:
     """What must be importable."""
 
 
-class World(ABC):
+class PlanHolder(ABC):
+    """Who executes plans: a world, or a user's own loop."""
+
+    @abstractmethod
+    def apply(self, plan: Plan) -> str | None:
+        """Take the plan as the current one, or say why not."""
+
+    @abstractmethod
+    def rest(self) -> Plan:
+        """What is left to execute of the current plan."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Drop the plan and stand still safely."""
+
+    def line_for(self, plan: Plan, before: Plan) -> str:
+        """How a plan that was just taken is told to the planner, `before` being what was left of the old one.
+        Empty: it brings nothing new. The loop writes this down, and refusals too."""
+        return str(plan)
+
+
+class World(PlanHolder):
     """One episode at a time: `reset`, then in each step `observe`, `events`, perhaps `apply`, and `step`.
 
     Several agents share one world, one context and one plan.
@@ -66,18 +87,6 @@ class World(ABC):
         """Let `dt` pass: executing the plan, or holding still while the planner thinks."""
 
     @abstractmethod
-    def apply(self, plan: Plan) -> str | None:
-        """Take the plan as the current one, or say why not."""
-
-    @abstractmethod
-    def rest(self) -> Plan:
-        """What is left to execute of the current plan."""
-
-    @abstractmethod
-    def stop(self) -> None:
-        """Drop the plan and stand still safely."""
-
-    @abstractmethod
     def success(self) -> bool:
         """The goal is reached."""
 
@@ -93,12 +102,7 @@ class World(ABC):
         """Numbers of this episode for the tables: collisions, path length, …"""
         return {}
 
-    def line_for(self, plan: Plan, before: Plan) -> str:
-        """How a plan that was just taken is told to the planner, `before` being what was left of the old one.
-        Empty: it brings nothing new. That a plan was refused is always told, and by the loop too."""
-        return str(plan)
-
-    def decided(self, decision: Decision) -> None:  # noqa: B027 - most worlds do not care
+    def decided(self, decision: Decision) -> None:
         """Told what was decided in this step, before it steps: for worlds that show it, or feel it."""
 
     def default_plan(self) -> Plan:
@@ -109,7 +113,7 @@ class World(ABC):
         """A picture of the world now, height × width × RGB; None if it cannot be drawn."""
         return None
 
-    def close(self) -> None:  # noqa: B027 - most worlds hold nothing
+    def close(self) -> None:
         """Give back what the simulator holds."""
 
 

@@ -9,19 +9,20 @@ What a later line says again is not read, and goes first.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from brace.callpath.compress.base import CompressRequest, Granularity, Scores, ScoringCompressor
+from brace.callpath.call import OpenCall
+from brace.callpath.compress.base import Scores, ScoringCompressor
 from brace.context import Line
 from brace.context.segments import HEAD_KINDS, said_again
 from brace.planners.local import EMBEDDED
 from brace.registry import compressors, scorers
 
 if TYPE_CHECKING:
-    from brace.erecap import Engine
-    from brace.erecap.judging import Judge
+    from brace.erecap import Engine, PrefixScorer
     from brace.erecap.scorers import Scorer
 
 RATIO = 0.7
@@ -31,28 +32,31 @@ _REPEATED = 1.0
 
 
 @compressors.register("erecap")
+@dataclass(eq=False)
 class Erecap(ScoringCompressor):
-    """`model` is `embedded`, `smollm2`, a folder, or a loaded model (then with its `tokenizer`).
+    """A small model reads the context; what it needs least goes."""
 
-    `scorer` is by default the predictor of lines that comes with the model; where there is none, `attention`.
-    """
-
+    extra = "erecap"
     name = "erecap"
+    model: Any = "embedded"
+    """`embedded`, `smollm2`, a folder, or a loaded model (then with its `tokenizer`)."""
+    tokenizer: Any = None
+    """The tokenizer of a loaded model."""
+    scorer: str | None = None
+    """By default the predictor of lines that comes with the model; where there is none, `attention`."""
+    options: Mapping[str, Any] | None = None
+    """The scorer's options."""
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Any = None,
-        scorer: str | None = None,
-        options: Mapping[str, Any] | None = None,
-        granularity: Granularity = "segment",
-    ) -> None:
-        super().__init__(granularity)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         from brace.erecap import Engine  # noqa: PLC0415 - an extra
 
+        model, tokenizer = self.model, self.tokenizer
         if model == "embedded":
             model = str(EMBEDDED)
-        chosen: Scorer = scorers.create(scorer, options) if scorer is not None else _own_scorer(model)
+        chosen: Scorer = (
+            scorers.create(self.scorer, self.options) if self.scorer is not None else _own_scorer(model)
+        )
         if isinstance(model, str):
             from brace.erecap.models import best_device, best_dtype, load_model  # noqa: PLC0415
 
@@ -61,7 +65,7 @@ class Erecap(ScoringCompressor):
             model = model.to(device)
         # The static path does not rank what it drops.
         self._engine: Engine = Engine(model, chosen, path="eager")
-        self._judges: dict[int, Judge] = {}
+        self._prefixes: dict[int, PrefixScorer] = {}
         self._tokenizer = tokenizer
         self._last: tuple[tuple[str, ...], list[Scores]] = ((), [])
 
@@ -69,11 +73,11 @@ class Erecap(ScoringCompressor):
         """The mean over its tokens: one bright word must not save a long line."""
         return float(scores.mean())
 
-    def score(self, lines: Sequence[Line], request: CompressRequest) -> Sequence[Scores]:
+    def score(self, lines: Sequence[Line], call: OpenCall) -> Sequence[Scores]:
         """Worth by characters, read off at the planner's tokens."""
         scores = []
-        for line, worth in zip(lines, self._worth_by_line(lines, request.before), strict=True):
-            spans = line.spans(request.tokenizer)
+        for line, worth in zip(lines, self._worth_by_line(lines, call.template.head), strict=True):
+            spans = line.spans(call.tokenizer)
             # Some tokenizers give a range past the end to the line's break.
             ranges = [worth[min(start, len(worth) - 1) : max(end, start + 1)] for start, end in spans]
             scores.append(np.array([values.max() for values in ranges]))
@@ -127,16 +131,15 @@ class Erecap(ScoringCompressor):
         return worth
 
     def _values(self, part: int, ids: list[int], fixed: list[bool]) -> list[float]:
-        """What each token is worth. A part's judge reads only what is new since its last call."""
+        """What each token is worth. Of each part only what is new since the last call is read."""
         import torch  # noqa: PLC0415 - an extra
 
-        from brace.erecap import Keep  # noqa: PLC0415
-        from brace.erecap.judging import Judge  # noqa: PLC0415
+        from brace.erecap import Keep, PrefixScorer  # noqa: PLC0415
 
         line_layer = self._engine.scorer.line_layer
         if line_layer is not None:
-            judge = self._judges.setdefault(part, Judge(self._engine, line_layer))
-            return judge.scores(ids).tolist()
+            prefix = self._prefixes.setdefault(part, PrefixScorer(self._engine, line_layer))
+            return prefix.scores(ids).tolist()
         floor = torch.tensor([fixed])
         prefill = self._engine.prefill(torch.tensor([ids]), keep=Keep(ratio=RATIO), floor=floor)
         return prefill.worth[0].tolist()

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from brace.callpath.compress.base import CompressRequest, Scores, ScoringCompressor
+from brace.callpath.call import OpenCall
+from brace.callpath.compress.base import Scores, ScoringCompressor
 from brace.context import Line
 from brace.registry import compressors
 
@@ -17,9 +18,9 @@ class Random(ScoringCompressor):
 
     name = "random"
 
-    def score(self, lines: Sequence[Line], request: CompressRequest) -> Sequence[Scores]:
+    def score(self, lines: Sequence[Line], call: OpenCall) -> Sequence[Scores]:
         """Uniform. By segment the draw is one a line, so that long lines have no better chance."""
-        draw = np.random.default_rng(request.seed)
+        draw = np.random.default_rng(call.seed)
         if self.granularity == "segment":
             return [draw.random(1) for _ in lines]
-        return [draw.random(len(line.spans(request.tokenizer))) for line in lines]
+        return [draw.random(len(line.spans(call.tokenizer))) for line in lines]

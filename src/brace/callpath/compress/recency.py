@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from brace.callpath.compress.base import CompressRequest, Scores, ScoringCompressor
+from brace.callpath.call import OpenCall
+from brace.callpath.compress.base import Scores, ScoringCompressor
 from brace.context import Line
 from brace.registry import compressors
 
@@ -17,8 +18,8 @@ class Recency(ScoringCompressor):
 
     name = "recency"
 
-    def score(self, lines: Sequence[Line], request: CompressRequest) -> Sequence[Scores]:
+    def score(self, lines: Sequence[Line], call: OpenCall) -> Sequence[Scores]:
         """Its place in the context."""
-        ends = np.cumsum([len(line.spans(request.tokenizer)) for line in lines])
+        ends = np.cumsum([len(line.spans(call.tokenizer)) for line in lines])
         starts = np.concatenate([[0], ends])[: len(lines)]
         return [np.arange(start, end, dtype=np.float64) for start, end in zip(starts, ends, strict=True)]

@@ -14,7 +14,8 @@ from itertools import groupby
 
 import numpy as np
 
-from brace.callpath.compress.base import CompressRequest, Scores, ScoringCompressor
+from brace.callpath.call import OpenCall
+from brace.callpath.compress.base import Scores, ScoringCompressor
 from brace.context import Kind, Line, Segment, Tokenizer
 from brace.context.segments import HEAD_KINDS
 from brace.registry import compressors
@@ -31,22 +32,22 @@ class Structured(ScoringCompressor):
 
     name = "structured"
 
-    def rewrite(self, request: CompressRequest) -> Sequence[Line]:
+    def rewrite(self, call: OpenCall) -> Sequence[Line]:
         """Floors, the summary lines, and the originals they stand for, in prompt order."""
-        lines = request.lines
-        if sum(line.tokens for line in lines) <= request.room:
+        lines = call.lines
+        if sum(line.tokens for line in lines) <= call.room:
             return lines
         # The head (task, goal, safety) is short and stays as it is, in its place.
         loose = [line.segment for line in lines if not line.floor and line.segment.kind not in HEAD_KINDS]
         there = {id(segment) for segment in loose}
-        summaries = [_line(made, request.tokenizer) for made in summarise(loose) if id(made) not in there]
+        summaries = [_line(made, call.tokenizer) for made in summarise(loose) if id(made) not in there]
         head = sum(line.segment.kind in HEAD_KINDS for line in lines)
         return [*lines[:head], *summaries, *lines[head:]]
 
-    def score(self, lines: Sequence[Line], request: CompressRequest) -> Sequence[Scores]:
+    def score(self, lines: Sequence[Line], call: OpenCall) -> Sequence[Scores]:
         """A summary ranks by its kind, then by its freshness; a newest-of-its-agent original beside it."""
-        originals = {id(line) for line in request.lines}
-        newest = {id(segment) for segment in _newest([line.segment for line in request.lines])}
+        originals = {id(line) for line in call.lines}
+        newest = {id(segment) for segment in _newest([line.segment for line in call.lines])}
         horizon = 1 + max((line.segment.step for line in lines), default=0)
         scores = []
         for place, line in enumerate(lines):
@@ -54,7 +55,7 @@ class Structured(ScoringCompressor):
             rank = _PRIORITY.get(line.segment.kind, 1.0) if summary else _ORIGINAL
             fresh = (line.segment.step + place / len(lines)) / (horizon + 1)
             # Within a line the beginning counts most: a cut summary keeps its statement.
-            size = len(line.spans(request.tokenizer))
+            size = len(line.spans(call.tokenizer))
             scores.append(rank + fresh - np.arange(size) / (1e6 * (1 + size)))
         return scores
 

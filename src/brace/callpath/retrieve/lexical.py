@@ -6,7 +6,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from brace.callpath.retrieve.base import Retriever
 from brace.context import Line
 from brace.errors import ConfigError
 from brace.registry import retrievers
@@ -16,23 +18,30 @@ _WORD = re.compile(r"\w+")
 
 
 @retrievers.register("lexical")
-class LexicalRetriever:
+@dataclass(eq=False)
+class LexicalRetriever(Retriever):
     """Ranks notes (past failures and what helped, house rules) by the rare words they share with the query.
 
     The query is what may never be cut (task, goal, current plan, last failure) and the newest line.
     """
 
     name = "lexical"
+    notes: Sequence[str] = ()
+    """What is known from the start."""
+    reserve: int = 64
+    """Tokens of the budget that compression leaves to it."""
+    most: int = 3
+    """Notes told in one call."""
 
-    def __init__(self, notes: Sequence[str] = (), reserve: int = 64, most: int = 3) -> None:
-        if reserve < 1 or most < 1:
-            raise ConfigError(f"retriever 'lexical': reserve {reserve} and most {most} must be 1 or more")
-        self.reserve = reserve
-        self._most = most
+    def __post_init__(self) -> None:
+        if self.reserve < 1 or self.most < 1:
+            raise ConfigError(
+                f"retriever 'lexical': reserve {self.reserve} and most {self.most} must be 1 or more"
+            )
         self._notes: list[tuple[str, Counter[str]]] = []
         self._having: Counter[str] = Counter()
         self._length = 0
-        for note in notes:
+        for note in self.notes:
             self.remember(note)
 
     def remember(self, note: str) -> None:
@@ -48,7 +57,7 @@ class LexicalRetriever:
         for line in [line for line in lines if line.floor] + list(lines[-1:]):
             query.update(_words(line.segment.text))
         scored = [(self._score(words, query), note) for note, words in self._notes]
-        return [note for score, note in sorted(scored, key=lambda s: -s[0])[: self._most] if score > 0]
+        return [note for score, note in sorted(scored, key=lambda s: -s[0])[: self.most] if score > 0]
 
     def _score(self, words: Counter[str], query: Counter[str]) -> float:
         mean = self._length / len(self._notes)

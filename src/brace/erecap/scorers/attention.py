@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -11,15 +13,18 @@ from brace.registry import scorers
 
 
 @scorers.register("attention")
+@dataclass(eq=False)
 class Attention(Scorer):
     """A token's worth is the attention it gets in the coming layer from the last `window` tokens."""
 
     name = "attention"
 
-    def __init__(self, window: int = 16) -> None:
-        if window < 1:
-            raise ConfigError(f"scorer 'attention': window = {window} must be 1 or more tokens")
-        self._window = window
+    window: int = 16
+    """How many of the last tokens vote."""
+
+    def __post_init__(self) -> None:
+        if self.window < 1:
+            raise ConfigError(f"scorer 'attention': window = {self.window} must be 1 or more tokens")
 
     def score(self, given: ScoreInput) -> Tensor:
         """Mean over the heads and the window's queries."""
@@ -27,7 +32,7 @@ class Attention(Scorer):
         groups = queries.shape[1] // keys.shape[1]
         keys = keys.repeat_interleave(groups, dim=1)
         rank = given.valid.cumsum(1)
-        asking = given.valid & (rank > given.valid.sum(1, keepdim=True) - self._window)
+        asking = given.valid & (rank > given.valid.sum(1, keepdim=True) - self.window)
         # The window's columns differ from row to row where there is padding: take the same number of each.
         order = (~asking).to(torch.int8).argsort(dim=1, stable=True)[:, : int(asking.sum(1).max())]
         index = order[:, None, :, None].expand(-1, queries.shape[1], -1, queries.shape[3])

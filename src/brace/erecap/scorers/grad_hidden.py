@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import torch
 from torch import Tensor
 
@@ -11,13 +13,13 @@ from brace.registry import scorers
 
 
 @scorers.register("grad-hidden")
+@dataclass(eq=False)
 class GradHidden(Scorer):
     """A token's worth is how much the loss hangs on its hidden state. A yardstick, not a fast path."""
 
     name = "grad-hidden"
 
-    def __init__(self) -> None:
-        self._saliency: list[Tensor] = []
+    _saliency: list[Tensor] = field(init=False, default_factory=list)
 
     def prepare(self, backbone: Backbone, ids: Tensor, valid: Tensor) -> None:
         """Run the uncut input once, forward and backward, and keep each layer's saliency."""
@@ -50,4 +52,6 @@ class GradHidden(Scorer):
 
     def score(self, given: ScoreInput) -> Tensor:
         """The saliency of the tokens that are still there."""
-        return self._saliency[given.layer].gather(1, given.places)
+        saliency = self._saliency[given.layer]
+        # On the static path the text is followed by padding, which was not read here.
+        return saliency.gather(1, given.columns.clamp(max=saliency.shape[1] - 1))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from brace.erecap.scorers.base import ScoreInput, Scorer
@@ -9,6 +11,7 @@ from brace.registry import scorers
 
 
 @scorers.register("head-tail")
+@dataclass(eq=False)
 class HeadTail(Scorer):
     """A token's worth is its distance from the middle of what is left."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -10,12 +12,13 @@ from brace.registry import scorers
 
 
 @scorers.register("hidden-norm")
+@dataclass(eq=False)
 class HiddenNorm(Scorer):
     """A token's worth is the length of its hidden state."""
 
     name = "hidden-norm"
     capturable = True
-    lasts = True
+    cacheable = True
 
     def score(self, given: ScoreInput) -> Tensor:
         """The Euclidean norm."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
@@ -37,20 +38,21 @@ class LayerPredictor(nn.Module):
 
     def forward(self, hidden: Tensor, positions: Tensor, last: Tensor) -> Tensor:
         """[rows, tokens, width], positions [rows, tokens], the last one of each row [rows, 1] → worth."""
-        return self.placed(self.judged(hidden), positions, last)
+        return self.with_position(self.of_states(hidden), positions, last)
 
-    def judged(self, hidden: Tensor) -> Tensor:
+    def of_states(self, hidden: Tensor) -> Tensor:
         """What the states alone say."""
         worth: Tensor = self.outer(nn.functional.gelu(self.inner(self.norm(hidden)))).squeeze(-1)
         return worth
 
-    def placed(self, judged: Tensor, positions: Tensor, last: Tensor) -> Tensor:
-        """That, and where the tokens stand."""
+    def with_position(self, scores: Tensor, positions: Tensor, last: Tensor) -> Tensor:
+        """That, and how far the tokens are from either end."""
         after = (last - positions).clamp(min=0)
-        return judged + self.ends[0] * positions.float().log1p() + self.ends[1] * after.float().log1p()
+        return scores + self.ends[0] * positions.float().log1p() + self.ends[1] * after.float().log1p()
 
 
 @scorers.register("predictor")
+@dataclass(eq=False, repr=False)
 class Predictor(Scorer, nn.Module):
     """The learned scorer. `model` names what it was trained for and is checked against what it is used on.
 
@@ -60,23 +62,34 @@ class Predictor(Scorer, nn.Module):
 
     name = "predictor"
     capturable = True
-    lasts = True
+    cacheable = True
 
-    def __init__(self, path: str | Path) -> None:
+    path: str | Path
+    """The safetensors file, as `save` wrote it."""
+    model: str = field(init=False)
+    """The type of the model it is for."""
+    width: int = field(init=False)
+    """The width of that model's hidden states."""
+    layers: tuple[int, ...] = field(init=False)
+    """The layers before which it scores."""
+    lines: bool = field(init=False)
+    """Whether it ranks whole lines."""
+
+    def __post_init__(self) -> None:
         nn.Module.__init__(self)
-        tensors, meta = _read(Path(path))
+        tensors, meta = _read(Path(self.path))
         try:
             self.model = meta["model"]
             self.width = int(meta["width"])
             self.layers = tuple(int(layer) for layer in meta["layers"].split(","))
             self.lines = meta.get("selects") == _LINES
         except (KeyError, ValueError) as error:
-            raise ConfigError(f"{path} is a predictor with a broken header: {error}") from error
+            raise ConfigError(f"{self.path} is a predictor with a broken header: {error}") from error
         self._build()
         try:
             self.load_state_dict(tensors)
         except RuntimeError as error:
-            raise ConfigError(f"{path} is not a whole predictor: {error}") from error
+            raise ConfigError(f"{self.path} is not a whole predictor: {error}") from error
         self.eval()
 
     @classmethod
@@ -130,16 +143,16 @@ class Predictor(Scorer, nn.Module):
 
     def score(self, given: ScoreInput) -> Tensor:
         """In fp32, whatever the model's type: half precision cannot rank near ties."""
-        return self.again(given.layer, self.lasting(given), given.positions, given.last)
+        return self.rescore(given.layer, self.cacheable_score(given), given.positions, given.last)
 
-    def lasting(self, given: ScoreInput) -> Tensor:
+    def cacheable_score(self, given: ScoreInput) -> Tensor:
         """What the states say: a causal model's do not change with what follows."""
         with _products_for(given.hidden):
-            return self._net(given.layer).judged(given.hidden.float())
+            return self._net(given.layer).of_states(given.hidden.float())
 
-    def again(self, layer: int, lasting: Tensor, positions: Tensor, last: Tensor) -> Tensor:
+    def rescore(self, layer: int, cached: Tensor, positions: Tensor, last: Tensor) -> Tensor:
         """That, and how far the tokens now are from either end."""
-        return self._net(layer).placed(lasting, positions, last)
+        return self._net(layer).with_position(cached, positions, last)
 
     def _net(self, layer: int) -> LayerPredictor:
         return cast("LayerPredictor", self.nets[str(layer)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -10,17 +12,18 @@ from brace.registry import scorers
 
 
 @scorers.register("random")
+@dataclass(eq=False)
 class Random(Scorer):
     """Each token's worth is drawn anew at each pruning layer, the same for the same seed and place."""
 
     name = "random"
-    lasts = True
+    cacheable = True
 
-    def __init__(self, seed: int = 0) -> None:
-        self._seed = seed
+    seed: int = 0
+    """Of the draw."""
 
     def score(self, given: ScoreInput) -> Tensor:
         """Drawn by position, so that padding and company in the batch make no difference."""
-        draw = torch.Generator().manual_seed(self._seed * 1_000_003 + given.layer)
+        draw = torch.Generator().manual_seed(self.seed * 1_000_003 + given.layer)
         worth = torch.rand(given.backbone.max_positions, generator=draw)
         return worth.to(given.positions.device)[given.positions]

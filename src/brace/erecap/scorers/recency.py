@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from brace.erecap.scorers.base import ScoreInput, Scorer
@@ -9,12 +11,13 @@ from brace.registry import scorers
 
 
 @scorers.register("recency")
+@dataclass(eq=False)
 class Recency(Scorer):
     """A token's worth is its position."""
 
     name = "recency"
     capturable = True
-    lasts = True
+    cacheable = True
 
     def score(self, given: ScoreInput) -> Tensor:
         """The position."""

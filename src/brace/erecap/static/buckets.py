@@ -1,6 +1,9 @@
-"""Shapes that are read as captured graphs: a text is padded up to the next one. Pure arithmetic."""
+"""Buckets: the shapes that are read as captured graphs, and in which of them pruning pays. No torch here."""
 
 from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
 
 from brace.erecap.schedule import Keep, Schedule
 from brace.errors import ConfigError
@@ -9,6 +12,8 @@ LARGEST = 4096
 """Longer texts keep a GPU busy without graphs, and every bucket's graph takes time and memory."""
 _STEP = 64
 _FLOORS = 64
+_TRIES = 3
+"""The first readings of a kind include choosing and planning kernels: the least of so many counts."""
 
 
 def bucket_of(tokens: int) -> int | None:
@@ -36,13 +41,10 @@ def shape_of(schedule: Schedule, keep: Keep, floors: int) -> Schedule | None:
             shape = keep.schedule(bucket, schedule.n_layers, held)
         except ConfigError:
             continue
-        if shape.layers == schedule.layers and _covers(shape.kept, schedule.kept):
+        rooms = zip(shape.kept, schedule.kept, strict=True)
+        if shape.layers == schedule.layers and all(room >= count for room, count in rooms):
             return shape
     return None
-
-
-def _covers(rooms: tuple[int, ...], kept: tuple[int, ...]) -> bool:
-    return all(room >= count for room, count in zip(rooms, kept, strict=True))
 
 
 def quantum(tokens: int) -> int:
@@ -54,3 +56,37 @@ def quantum(tokens: int) -> int:
 def quantum_step(tokens: int) -> int:
     """The step of such lengths."""
     return 1 << max(0, tokens.bit_length() - 6)
+
+
+@dataclass
+class _Times:
+    whole: float = float("inf")
+    pruned: float = float("inf")
+    tries: int = 0
+
+
+class BreakEven:
+    """Whether pruning pays: what reading a kind of text took here, whole and pruned, in milliseconds."""
+
+    def __init__(self) -> None:
+        self._times: dict[Hashable, _Times] = {}
+
+    def known(self, kind: Hashable) -> bool:
+        """Whether it has been measured often enough."""
+        return kind in self._times and self._times[kind].tries >= _TRIES
+
+    def learn(self, kind: Hashable, whole: float, pruned: float, tries: int = 1) -> None:
+        """One more measurement, or the least of several."""
+        times = self._times.setdefault(kind, _Times())
+        times.whole, times.pruned = min(times.whole, whole), min(times.pruned, pruned)
+        times.tries += tries
+
+    def why_not(self, kind: Hashable) -> str:
+        """Empty if pruning pays, or if that is not known yet."""
+        times = self._times.get(kind)
+        if times is None or times.tries < _TRIES or times.pruned < times.whole:
+            return ""
+        return (
+            f"not pruned: below the break-even, reading all takes {times.whole:.1f} ms, "
+            f"pruning {times.pruned:.1f} ms"
+        )

@@ -1,7 +1,12 @@
-"""One decoder layer of the static path: keys and values go to their rows, then attention looks there."""
+"""One decoder layer of the static path: keys and values go to their rows, then attention looks there.
+
+Everything takes one sequence, [tokens, …]. Lengths and places that a captured graph must not fix are tensors.
+What no library call does in one go is in torch and, on a GPU, in Triton.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
@@ -13,9 +18,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.bias import causal_lower_right
 
 from brace.erecap.backbone import Backbone
-from brace.erecap.fused import FusedLayer, Rotation, norm
+from brace.erecap.fused import FusedLayer, Rotation, norm, rotate
 from brace.erecap.static.buckets import quantum_step
-from brace.erecap.static.kernels import gated, store
 from brace.errors import BraceError
 
 Attend = Callable[[Tensor], Tensor]
@@ -54,14 +58,14 @@ def before(
 ) -> Tensor:
     """What of a layer comes before its attention; the queries."""
     projected = functional.linear(norm(layer.before, hidden), layer.qkv, layer.qkv_bias)
-    return store(layer, projected, rotation, keys, values, at)
+    return _store(layer, projected, rotation, keys, values, at)
 
 
 def after(layer: FusedLayer, hidden: Tensor, attended: Tensor) -> Tensor:
     """What of a layer comes after it; `hidden` is changed where that saves a copy."""
     hidden = _add(hidden, attended, layer.out, layer.after_attention)
     both = functional.linear(norm(layer.between, hidden), layer.gate_up, layer.gate_up_bias)
-    return _add(hidden, gated(both), layer.down, layer.after_mlp)
+    return _add(hidden, _gated(both), layer.down, layer.after_mlp)
 
 
 def causal(queries: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tensor:
@@ -118,3 +122,60 @@ def _backend(queries: Tensor) -> AbstractContextManager[None]:
         return nullcontext()
     long = queries.shape[2] >= _LONG
     return sdpa_kernel([SDPBackend.CUDNN_ATTENTION] if long else [SDPBackend.FLASH_ATTENTION])
+
+
+def _use_triton(tensor: Tensor) -> bool:
+    """Whether Triton's versions can be taken."""
+    return tensor.is_cuda and importlib.util.find_spec("triton") is not None
+
+
+def _store(
+    layer: FusedLayer, projected: Tensor, rotation: Rotation, keys: Tensor, values: Tensor, at: Tensor
+) -> Tensor:
+    """Rotate queries and keys, put keys and values into the buffers from row `at` on; the queries.
+
+    `projected` is [tokens, heads of all three × width]; cos and sin are [tokens, width]; the buffers
+    are [rows, heads, width]; `at` is one number on the device.
+    """
+    tokens = len(projected)
+    if _use_triton(projected) and layer.plain_rotation:
+        from brace.erecap.static.triton_kernels import store_rotated  # noqa: PLC0415 - not everywhere
+
+        return store_rotated(projected, rotation, keys, values, at, layer.heads, layer.kv_heads)
+    sizes = [layer.width * heads for heads in (layer.heads, layer.kv_heads, layer.kv_heads)]
+    q, k, v = (part.view(1, tokens, -1, layer.width) for part in torch.split(projected, sizes, -1))
+    q, k = layer.normed(q, k)
+    turned = (rotation[0][None], rotation[1][None])
+    q = rotate(q.transpose(1, 2), turned, layer.interleaved)
+    k = rotate(k.transpose(1, 2), turned, layer.interleaved)
+    rows = at + torch.arange(tokens, device=at.device)
+    keys.index_copy_(0, rows, k[0].transpose(0, 1))
+    values.index_copy_(0, rows, v[0])
+    return q[0].transpose(0, 1)
+
+
+def attend_one(
+    queries: Tensor, keys: Tensor, values: Tensor, start: Tensor, length: Tensor, scale: float
+) -> Tensor:
+    """One token's attention on `length` rows of the buffers from `start` on; [1, heads, width]."""
+    if _use_triton(queries):
+        from brace.erecap.static.triton_kernels import attend_split  # noqa: PLC0415 - not everywhere
+
+        return attend_split(queries, keys, values, start, length, scale)
+    heads, width = queries.shape[1:]
+    rows = slice(int(start), int(start) + int(length))
+    grouped = queries.reshape(1, keys.shape[1], -1, width)
+    out = functional.scaled_dot_product_attention(
+        grouped, keys[rows].transpose(0, 1)[None], values[rows].transpose(0, 1)[None], scale=scale
+    )
+    return out.reshape(1, heads, width)
+
+
+def _gated(both: Tensor) -> Tensor:
+    """silu(first half) × second half."""
+    if _use_triton(both):
+        from brace.erecap.static.triton_kernels import silu_times  # noqa: PLC0415 - not everywhere
+
+        return silu_times(both)
+    gate, up = both.chunk(2, -1)
+    return functional.silu(gate) * up

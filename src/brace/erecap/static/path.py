@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from brace.erecap.backbone import Backbone
+from brace.erecap.backbone import Backbone, within_memory
+from brace.erecap.context import Prefill
 from brace.erecap.schedule import Keep, Schedule, pruning_layers
 from brace.erecap.scorers.base import Scorer
-from brace.erecap.static.arena import Arena
-from brace.erecap.static.breakeven import BreakEven
-from brace.erecap.static.buckets import bucket_of, quantum, shape_of
-from brace.erecap.static.context import StaticContext
-from brace.erecap.static.graphs import Graphs
-from brace.erecap.static.reading import Form, Mark, Read, Rows, counts_of, read
-from brace.erecap.static.step import Step
-from brace.erecap.static.suffix import Suffixes
-from brace.errors import BraceError
+from brace.erecap.static.buckets import BreakEven, bucket_of, quantum, shape_of
+from brace.erecap.static.context import StaticBuffers, StaticContext
+from brace.erecap.static.extend import DecodeStep, SuffixReader
+from brace.erecap.static.prefill import Event, GraphKey, Outputs, PrefillGraphs, Target, counts_of, read
+from brace.errors import BraceError, ConfigError
 
 ROOM = 512
-"""Tokens that may follow a prefill before its block has to be moved."""
+"""Tokens that may follow a prefill before its context has to be moved."""
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def supported(backbone: Backbone) -> str:
-    """Empty, or why this model cannot take this way."""
+    """Empty, or why this model cannot take this path."""
     if any(window is not None and window < backbone.max_positions for window in backbone.windows):
         return "its layers look through a window"
     if backbone.device.type == "cuda" and backbone.dtype not in DTYPES:
@@ -40,27 +36,17 @@ def supported(backbone: Backbone) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class StaticPrefill:
-    """What a prefill on this path left."""
-
-    context: StaticContext
-    schedule: Schedule
-    """What was done: not what was asked for where pruning would not have paid."""
-    how: str
-
-
 class StaticPath:
     """All contexts of one model."""
 
     def __init__(self, backbone: Backbone, scorer: Scorer) -> None:
         self._backbone, self._scorer = backbone, scorer
         heads, width = backbone.kv_shape
-        self.arena = Arena(heads, width, backbone.dtype, backbone.device)
-        self._step = Step(backbone, self.arena)
-        self._graphs = Graphs(backbone, scorer, self.arena)
-        self._suffixes = Suffixes(backbone, scorer, self.arena)
-        self._pays = BreakEven()
+        self.buffers = StaticBuffers(heads, width, backbone.dtype, backbone.device)
+        self._step = DecodeStep(backbone, self.buffers)
+        self._graphs = PrefillGraphs(backbone, scorer, self.buffers)
+        self._suffixes = SuffixReader(backbone, scorer, self.buffers)
+        self._break_even = BreakEven()
 
     def prefill(
         self,
@@ -70,12 +56,13 @@ class StaticPath:
         floor: Tensor | None,
         floors: int,
         remember: bool,
-    ) -> StaticPrefill:
+    ) -> Prefill:
         """Read `ids`, [1, tokens], of which `floors` are protected besides head and tail."""
         kind = _kind(schedule, keep)
-        why_not = self._pays.why_not(kind)
+        why_not = self._break_even.why_not(kind)
         if why_not:
-            schedule, keep, floor, floors = _whole(schedule), Keep(), None, 0
+            schedule = Schedule(schedule.tokens, schedule.n_layers, (), ())
+            keep, floor, floors = Keep(), None, 0
         marks = None if floor is None or not schedule.layers else floor[0]
         shape = (
             shape_of(schedule, keep, floors)
@@ -84,38 +71,48 @@ class StaticPath:
         )
         captured, took = shape is not None, 0.0
         if shape is None:
-            shape = _quantised(schedule)
-        noting = pruning_layers(schedule.n_layers) if remember and not schedule.layers else ()
-        form = Form(shape, marks is not None, noting)
-        context = StaticContext(self.arena, schedule, shape, ROOM)
+            kept = tuple(quantum(count) for count in schedule.kept)
+            shape = Schedule(quantum(schedule.tokens), schedule.n_layers, schedule.layers, kept)
+        record = pruning_layers(schedule.n_layers) if remember and not schedule.layers else ()
+        key = GraphKey(shape, marks is not None, record)
+        context = StaticContext(self, schedule, shape, ROOM)
         if captured:
-            took = self._graphs.ready(form)
-            made = self._graphs.read(ids[0], marks, schedule, form, context.block)
+            took = self._graphs.ready(key)
+            made = self._graphs.read(ids[0], marks, schedule, key, context.allocation)
         else:
-            made = self._read(ids[0], marks, schedule, form, context, kind)
+            made = self._read(ids[0], marks, schedule, key, context, kind)
         if schedule.layers and not bool(made.finite):
             raise BraceError("the scorer gave scores that are not finite numbers; nothing was pruned")
         context.filled(
-            made.logits, made.places, dict(zip(schedule.layers or noting, made.noted, strict=False))
+            made.logits, made.places, dict(zip(schedule.layers or record, made.scores, strict=False))
         )
-        if captured and kind is not None and not self._pays.known(kind) and self._on_gpu:
-            took += self._weigh(kind, form)
-        return StaticPrefill(context, schedule, _how(shape, captured, took, why_not))
+        if captured and kind is not None and not self._break_even.known(kind) and self._on_gpu:
+            took += self._weigh(kind, key)
+        note = f"bucket of {shape.tokens} tokens" if captured else "static, no bucket"
+        note += f", captured in {took:.2f} s" if took else ""
+        note += f"; {why_not}" if why_not else ""
+        return Prefill(context, [schedule], context.kept(), path_note=note)
 
-    def extend(self, context: StaticContext, ids: Tensor, *, every: bool, remember: bool) -> Tensor:
+    def extend(
+        self, context: StaticContext, backbone: Backbone, ids: Tensor, *, every: bool, remember: bool
+    ) -> Tensor:
         """Read more tokens, [1, tokens]; logits, [1, vocabulary] or, with `every`, of each token."""
+        if backbone is not self._backbone:
+            raise ConfigError("this context is of another engine, on the static path")
         count = ids.shape[1]
-        noting = tuple(context.worth) if remember and context.worth is not None else ()
-        context.told = ""
-        if count == 1 and not noting:
-            context.make_room(1, ROOM)
-            logits = self._step.run(context, ids)
-        else:
-            context.make_room(self._suffixes.size(count, noting), ROOM)
-            hidden = self._suffixes.read(context, ids, noting)
-            logits = self._backbone.logits(hidden if every else hidden[-1:])
-        context.grown(count)
-        context.logits = logits[-1:]
+        context.capture_note = ""
+        with torch.inference_mode(), within_memory(backbone, count):
+            record = tuple(context.complete_scores()) if remember else ()
+            scores: dict[int, Tensor] = {}
+            if count == 1 and not record:
+                context.make_room(1, ROOM)
+                logits = self._step.run(context, ids)
+            else:
+                context.make_room(self._suffixes.size(count, record), ROOM)
+                hidden, scores = self._suffixes.read(context, ids, record)
+                logits = backbone.logits(hidden if every else hidden[-1:])
+            context.grow(count, scores)
+            context.logits = logits[-1:]
         return logits[None] if every else context.logits
 
     @property
@@ -127,48 +124,39 @@ class StaticPath:
         ids: Tensor,
         floor: Tensor | None,
         schedule: Schedule,
-        form: Form,
+        key: GraphKey,
         context: StaticContext,
         kind: Hashable,
-    ) -> Read:
-        """Uncaptured, straight into the context's block."""
-        shape = form.shape
+    ) -> Outputs:
+        """Uncaptured, straight into the context's allocation."""
+        shape = key.shape
         padding = (0, shape.tokens - len(ids))
         ids = torch.nn.functional.pad(ids, padding)
         floor = None if floor is None else torch.nn.functional.pad(floor, padding)
         counts = torch.tensor(counts_of(schedule)).to(ids.device)
-        starts = context.block.starts
-        rows = Rows(self.arena.keys, self.arena.values, starts, torch.tensor(starts).to(ids.device))
-        watched = self._on_gpu and kind is not None and not self._pays.known(kind)
-        marks = [Mark(enable_timing=True) for _ in range(3)] if watched else None
-        made = read(self._backbone, self._scorer, ids, floor, form, counts, rows, marks)
-        if marks is not None:
-            marks[2].synchronize()
-            each = marks[0].elapsed_time(marks[1]) / shape.layers[0]
-            self._pays.learn(kind, each * shape.n_layers, marks[0].elapsed_time(marks[2]))
+        starts = context.allocation.starts
+        target = Target(self.buffers.keys, self.buffers.values, starts, torch.tensor(starts).to(ids.device))
+        timed = self._on_gpu and kind is not None and not self._break_even.known(kind)
+        events = [Event(enable_timing=True) for _ in range(3)] if timed else None
+        made = read(self._backbone, self._scorer, ids, floor, key, counts, target, events)
+        if events is not None:
+            events[2].synchronize()
+            each = events[0].elapsed_time(events[1]) / shape.layers[0]
+            self._break_even.learn(kind, each * shape.n_layers, events[0].elapsed_time(events[2]))
         return made
 
-    def _weigh(self, kind: Hashable, form: Form) -> float:
-        """Time a captured reading against one of the whole; the seconds that took to prepare.
+    def _weigh(self, kind: Hashable, key: GraphKey) -> float:
+        """Time a captured prefill against one of the whole; the seconds that took to prepare.
 
         Layers before the first that prunes show what one takes with all tokens.
         """
-        shape = form.shape
-        first = Form(Schedule(shape.tokens, shape.layers[0], (), ()))
+        shape = key.shape
+        first = GraphKey(Schedule(shape.tokens, shape.layers[0], (), ()))
         took = self._graphs.ready(first)
         whole = self._graphs.timed(first) / shape.layers[0] * shape.n_layers
         self._graphs.drop(first)
-        self._pays.learn(kind, whole, self._graphs.timed(form), tries=3)
+        self._break_even.learn(kind, whole, self._graphs.timed(key), tries=3)
         return took
-
-
-def _whole(schedule: Schedule) -> Schedule:
-    return Schedule(schedule.tokens, schedule.n_layers, (), ())
-
-
-def _quantised(schedule: Schedule) -> Schedule:
-    kept = tuple(quantum(count) for count in schedule.kept)
-    return Schedule(quantum(schedule.tokens), schedule.n_layers, schedule.layers, kept)
 
 
 def _kind(schedule: Schedule, keep: Keep) -> Hashable:
@@ -177,10 +165,3 @@ def _kind(schedule: Schedule, keep: Keep) -> Hashable:
     if not schedule.layers or keep.ratio is None:
         return None
     return keep, bucket_of(schedule.tokens) or quantum(schedule.tokens)
-
-
-def _how(shape: Schedule, captured: bool, took: float, why_not: str) -> str:
-    """For the record."""
-    way = f"bucket of {shape.tokens} tokens" if captured else "static, no bucket"
-    cold = f", captured in {took:.2f} s" if took else ""
-    return way + cold + (f"; {why_not}" if why_not else "")

@@ -1,14 +1,144 @@
-"""What servers answer that were given a grammar or a schema: they may ignore what they do not know."""
+"""What servers answer: the stream of events, the plan text in them, and whether it is what was asked for.
+
+The stream is lines `data: {json}`, the last one `data: [DONE]`. A server that was given a grammar or a schema
+may ignore it: many ignore what they do not know.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
 
 from brace.plan import PlanSyntaxError, SkillSet, parse
+from brace.planners.endpoint import EndpointError, shown
 from brace.planners.plan_grammar import Names
 
+END = b"[DONE]"
+MOST_CHARACTERS = 16
+"""For each token that was allowed: a server that writes more does not keep to it."""
+
+
+class Delta(msgspec.Struct):
+    """A piece of a chat's answer."""
+
+    content: str | None = None
+    reasoning_content: str | None = None
+
+
+class Choice(msgspec.Struct):
+    """A piece of one answer: `delta` in a chat, `text` in a plain completion."""
+
+    delta: Delta | None = None
+    text: str | None = None
+    finish_reason: str | None = None
+
+
+class Chunk(msgspec.Struct):
+    """One event. The one with the usage has no choices on most servers."""
+
+    choices: list[Choice] = []
+    usage: dict[str, Any] | None = None
+    error: Any = None
+
+
+_decode = msgspec.json.Decoder(Chunk).decode
+# A character's code that is no half of a surrogate pair.
 _PLAIN_CODE = re.compile("u[0-9a-fA-F]{4}(?<!u[dD][89a-fA-F]..)")
+
+
+def read_events(chunks: Iterator[bytes], most_bytes: int, secret: str = "") -> Iterator[Chunk]:
+    """Every event up to the end mark, or to the end of the stream; an error event is raised.
+
+    Each `data` line is taken as one event, as all servers of this protocol write them. More than `most_bytes`
+    is an EndpointError: no honest answer is that long. No error repeats the `secret`.
+    """
+    received, rest = 0, b""
+    for chunk in chunks:
+        received += len(chunk)
+        if received > most_bytes:
+            raise EndpointError(f"endless output: more than {most_bytes} bytes for one answer")
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if (data := _data(line)) == END:
+                return
+            if data:
+                yield _read(data, secret)
+    if (data := _data(rest)) and data != END:
+        yield _read(data, secret)
+
+
+class StreamedAnswer:
+    """An answer as it comes: its text, how it ended, what it cost."""
+
+    def __init__(self, most_tokens: int, unwrap: Callable[[str], str]) -> None:
+        self.text = ""
+        self.pieces = 0
+        """In how many events the text came: servers send one for each token."""
+        self.finish_reason: str | None = None
+        self.usage: dict[str, Any] | None = None
+        self._most_characters = MOST_CHARACTERS * most_tokens
+        self._unwrap = unwrap
+        self._written = self._reasoned = 0
+
+    def take(self, chunk: Chunk) -> str:
+        """The plan text that this event brings, if any."""
+        self.usage = chunk.usage or self.usage
+        raw = ""
+        for choice in chunk.choices[:1]:
+            delta = choice.delta or Delta()
+            raw = delta.content or choice.text or ""
+            self._reasoned += len(delta.reasoning_content or "")
+            self.finish_reason = choice.finish_reason or self.finish_reason
+        self._written += len(raw)
+        if self._written + self._reasoned > self._most_characters:
+            raise EndpointError(
+                f"endless output: more than {self._most_characters} characters; the server ignores max_tokens"
+            )
+        piece = self._unwrap(raw)
+        self.text += piece
+        self.pieces += bool(piece)
+        return piece
+
+    def check_end(self) -> None:
+        """Raise unless this was an answer, and a whole one as far as the server says."""
+        if self.finish_reason is None:
+            raise EndpointError("the stream ended before the answer did")
+        if not self.text.strip():
+            only = f", only {self._reasoned} characters of reasoning" if self._reasoned else ""
+            raise EndpointError(f"the model wrote no plan{only} (finish_reason {self.finish_reason!r})")
+
+
+def error_text(body: bytes, secret: str = "") -> str:
+    """What a server says in an error's body, JSON or not, except the `secret`."""
+    try:
+        said = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        said = body.decode("utf-8", "replace")
+    return _error_text(said.get("error", said) if isinstance(said, dict) else said, secret)
+
+
+def _error_text(said: Any, secret: str) -> str:
+    if isinstance(said, dict):
+        said = said.get("message") or said.get("detail") or said
+    return shown(str(said), secret)
+
+
+def _data(line: bytes) -> bytes:
+    return line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
+
+
+def _read(data: bytes, secret: str) -> Chunk:
+    try:
+        chunk = _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        said = shown(data.decode("utf-8", "replace"), secret, most=80)
+        raise EndpointError(f"cannot read the stream ({shown(str(error))}): {said!r}") from error
+    if chunk.error is not None:
+        raise EndpointError(f"the server broke off: {_error_text(chunk.error, secret)}")
+    return chunk
 
 
 def outside(text: str, skills: SkillSet, names: Names, *, cut: bool = False) -> str:

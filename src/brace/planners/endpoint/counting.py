@@ -12,7 +12,7 @@ import msgspec
 from brace.context import Tokenizer, WordTokenizer
 from brace.context.tokens import Span
 from brace.errors import ConfigError
-from brace.planners.endpoint.errors import EndpointError, PassingError, Patience, TimeIsUpError, shown
+from brace.planners.endpoint import EndpointError, PassingError, Patience, TimeIsUpError, shown
 from brace.planners.endpoint.wire import Wire
 
 MARGIN = 1.3
@@ -58,14 +58,15 @@ class ServerTokenizer:
 
     name = "server (/tokenize)"
 
-    def __init__(self, wire: Wire, url: str, headers: dict[str, str]) -> None:
-        self._wire, self._url, self._headers = wire, url, headers
+    def __init__(self, wire: Wire, root: str, headers: dict[str, str]) -> None:
+        """`root` is where llama.cpp's own paths begin."""
+        self._wire, self._root, self._headers = wire, root, headers
         self._estimate = EstimateTokenizer()
         self._answered = False
         self._rest_until = -math.inf
         self._estimated = 0
         self._written: dict[str, int] = {}
-        self._count = functools.lru_cache(REMEMBERED)(self._ask_count)
+        self._count = functools.lru_cache(REMEMBERED)(lambda text: len(self._ask(text, with_pieces=False)))
         self._spans = functools.lru_cache(REMEMBERED)(self._ask_spans)
 
     def learn(self, text: str, count: int) -> None:
@@ -90,9 +91,10 @@ class ServerTokenizer:
         except _NoAnswerError:
             return self._estimate.spans(text)
 
-    def around(self, url: str) -> int:
+    def template_tokens(self) -> int:
         """Tokens that the server's chat template puts around a prompt, through llama.cpp's `/apply-template`;
         0 where it does not know that path: then the first answer's usage tells, and it is noted."""
+        url = f"{self._root}/apply-template"
         body = {"messages": [{"role": "user", "content": _PLACE}]}
         try:
             status, answer = self._post(url, body, Patience(at_most_s=TEMPLATE_ANSWER_S))
@@ -114,9 +116,6 @@ class ServerTokenizer:
         count, self._estimated = self._estimated, 0
         return f"{count} token counts are estimates: the server's /tokenize did not answer" if count else ""
 
-    def _ask_count(self, text: str) -> int:
-        return len(self._ask(text, with_pieces=False))
-
     def _ask_spans(self, text: str) -> list[Span]:
         pieces = [token["piece"] for token in self._ask(text, with_pieces=True)]
         spans = spans_of_pieces(pieces, text)
@@ -127,10 +126,11 @@ class ServerTokenizer:
         if time.perf_counter() < self._rest_until:
             self._estimated += 1
             raise _NoAnswerError
+        url = f"{self._root}/tokenize"
         body = {"content": text, "add_special": False, "with_pieces": with_pieces}
         patience = Patience(at_most_s=ANSWER_S if self._answered else FIRST_ANSWER_S)
         try:
-            status, answer = self._post(self._url, body, patience)
+            status, answer = self._post(url, body, patience)
             if status != 200:
                 raise EndpointError(f"it answered {status}")
             tokens: list[Any] = msgspec.json.decode(answer)["tokens"]
@@ -138,7 +138,7 @@ class ServerTokenizer:
             if not self._answered:
                 reason = str(error) or f"no answer in {FIRST_ANSWER_S:g} s"
                 raise ConfigError(
-                    f"planner 'openai': tokenizer = 'server', but tokens cannot be counted at {self._url} "
+                    f"planner 'openai': tokenizer = 'server', but tokens cannot be counted at {url} "
                     f"({reason}); only llama.cpp's server has it: else give a tokenizer.json, or leave it out"
                 ) from error
             self._rest_until = time.perf_counter() + REST_S
@@ -147,18 +147,18 @@ class ServerTokenizer:
         self._answered = True
         return tokens
 
-    def _post(self, url: str, body: dict[str, Any], patience: Patience) -> tuple[int, bytes]:
+    def _post(
+        self, url: str, body: dict[str, Any], patience: Patience, *, again: bool = True
+    ) -> tuple[int, bytes]:
         """The status and the whole answer. A server may close a kept connection just as it is used: once
         more, then, on a new one."""
-        request = msgspec.json.encode(body)
         try:
-            return self._post_once(url, request, patience)
+            with self._wire.post(url, msgspec.json.encode(body), self._headers, patience) as reply:
+                return reply.status, b"".join(reply.chunks)
         except PassingError:
-            return self._post_once(url, request, patience)
-
-    def _post_once(self, url: str, request: bytes, patience: Patience) -> tuple[int, bytes]:
-        with self._wire.post(url, request, self._headers, patience) as reply:
-            return reply.status, b"".join(reply.chunks)
+            if not again:
+                raise
+        return self._post(url, body, patience, again=False)
 
 
 class _NoAnswerError(Exception):

@@ -16,12 +16,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import httpcore2
 
 from brace.planners.base import Limits
-from brace.planners.endpoint.errors import EndpointError, PassingError, TimeIsUpError
+from brace.planners.endpoint import EndpointError, PassingError, TimeIsUpError
+
+T = TypeVar("T")
 
 SLICE_S = 0.02
 """The longest wait between two looks at the limits: how late a cancellation may be seen."""
@@ -125,10 +128,9 @@ def _limits(timeout: float | None) -> Limits:
     return timeout.limits
 
 
-def _leave_behind(
-    work: Callable[[float], httpcore2.NetworkStream], limits: Limits
-) -> httpcore2.NetworkStream:
+def _left_behind(work: Callable[[float], httpcore2.NetworkStream], timeout: float | None) -> _Stream:
     """Do what cannot be interrupted in a thread that can be left; what it brings too late is closed."""
+    limits = _limits(timeout)
     future: Future[httpcore2.NetworkStream] = Future()
     seconds = min(limits.remaining_s(), CONNECT_S)
 
@@ -138,19 +140,18 @@ def _leave_behind(
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
             future.set_exception(error)
 
+    def close_late(future: Future[httpcore2.NetworkStream]) -> None:
+        if future.exception() is None:
+            future.result().close()
+
     threading.Thread(target=run, daemon=True, name="connecting").start()
     try:
         while not future.done():
             wait([future], _slice(limits))
     except TimeIsUpError:
-        future.add_done_callback(_close_late)
+        future.add_done_callback(close_late)
         raise
-    return future.result()
-
-
-def _close_late(future: Future[httpcore2.NetworkStream]) -> None:
-    if future.exception() is None:
-        future.result().close()
+    return _Stream(future.result())
 
 
 class _Backend(httpcore2.NetworkBackend):
@@ -163,12 +164,10 @@ class _Backend(httpcore2.NetworkBackend):
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.NetworkStream:
         def connect(seconds: float) -> httpcore2.NetworkStream:
-            return httpcore2.SyncBackend().connect_tcp(
-                host, port, seconds, local_address, socket_options or []
-            )
+            options = socket_options or []
+            return httpcore2.SyncBackend().connect_tcp(host, port, seconds, local_address, options)
 
-        limits = _limits(timeout)
-        return _Stream(_leave_behind(connect, limits))
+        return _left_behind(connect, timeout)
 
 
 class _Stream(httpcore2.NetworkStream):
@@ -179,31 +178,27 @@ class _Stream(httpcore2.NetworkStream):
         self._in_use = threading.Lock()
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._in_slices(timeout, lambda: self._socket.recv(max_bytes), httpcore2.ReadError)
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        left = memoryview(buffer)
+        while left:
+            sent = self._in_slices(timeout, partial(self._socket.send, left), httpcore2.WriteError)
+            left = left[sent:]
+
+    def _in_slices(self, timeout: float | None, transfer: Callable[[], T], failure: type[Exception]) -> T:
+        """Wait until the socket takes or gives something, looking at the limits now and then."""
         limits = _limits(timeout)
         while True:
             seconds = _slice(limits)
             try:
                 with self._in_use:
                     self._socket.settimeout(seconds)
-                    return self._socket.recv(max_bytes)
+                    return transfer()
             except TimeoutError:
                 continue
             except OSError as error:
-                raise httpcore2.ReadError(str(error)) from error
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        limits = _limits(timeout)
-        left = memoryview(buffer)
-        while left:
-            seconds = _slice(limits)
-            try:
-                with self._in_use:
-                    self._socket.settimeout(seconds)
-                    left = left[self._socket.send(left) :]
-            except TimeoutError:
-                continue
-            except OSError as error:
-                raise httpcore2.WriteError(str(error)) from error
+                raise failure(str(error)) from error
 
     def close(self) -> None:
         with self._in_use:
@@ -212,10 +207,7 @@ class _Stream(httpcore2.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore2.NetworkStream:
-        def shake_hands(seconds: float) -> httpcore2.NetworkStream:
-            return self._inner.start_tls(ssl_context, server_hostname, seconds)
-
-        return _Stream(_leave_behind(shake_hands, _limits(timeout)))
+        return _left_behind(partial(self._inner.start_tls, ssl_context, server_hostname), timeout)
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from brace.erecap import Engine, Keep
-from brace.erecap.judging import Judge
+from brace.erecap import Engine, Keep, PrefixScorer
 from brace.erecap.schedule import pruning_layers
 from brace.erecap.scorers import Predictor, Scorer
 from brace.training.erecap.encoding import Item, batches_of, collate
@@ -117,7 +116,7 @@ def judged_by(engine: Engine, predictor: Predictor) -> Worth:
 
     def worth(item: Item) -> Mapping[int, float]:
         engine.scorer = predictor
-        scores = Judge(engine, predictor.layers[0]).scores(item.ids[: item.prompt]).tolist()
+        scores = PrefixScorer(engine, predictor.layers[0]).scores(item.ids[: item.prompt]).tolist()
         return {
             number: sum(scores[place] for place in places) / len(places)
             for number, places in _places(item).items()
