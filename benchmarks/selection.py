@@ -32,8 +32,7 @@ from brace.ledger.intervals import wilson
 from brace.planners.local import EMBEDDED
 from brace.registry import scorers
 from brace.training.erecap.encoding import Item, ItemEncoder
-from brace.training.erecap.examples import Example, Faults
-from brace.training.erecap.packing import packed
+from brace.training.erecap.examples import Example, Faults, packed
 from brace.training.erecap.quality import Exam, Quality, keep_share
 from brace.training.erecap.recipes import HELD_OUT
 from brace.training.erecap.sources import SOURCES

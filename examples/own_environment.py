@@ -39,17 +39,18 @@ def act(call, at):
 
 
 @worlds.register("lake-v1")
-def lake():
-    return GymWorld(
-        gymnasium.make("FrozenLake-v1", success_rate=0.95),
-        id="lake-v1",
-        task="cross the ice to cell 15; holes at 5, 7, 11 and 12",
-        skills=SKILLS,
-        act=act,
-        idle=MOVES["left"],
-        describe=lambda at, info: f"at cell {at}",
-        max_steps=60,
-    )
+class Lake(GymWorld):
+    def __init__(self):
+        super().__init__(
+            gymnasium.make("FrozenLake-v1", success_rate=0.95),
+            id="lake-v1",
+            task="cross the ice to cell 15; holes at 5, 7, 11 and 12",
+            skills=SKILLS,
+            act=act,
+            idle=MOVES["left"],
+            describe=lambda at, info: f"at cell {at}",
+            max_steps=60,
+        )
 
 
 def llm(prompt):

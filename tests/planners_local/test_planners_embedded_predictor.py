@@ -16,8 +16,7 @@ from brace.planners.local import EMBEDDED, EmbeddedPlanner
 from brace.registry import compressors, worlds
 from brace.training.erecap.encoding import Item, ItemEncoder
 from brace.training.erecap.examples import Example
-from brace.training.erecap.line_cuts import Worth, by_chance, cut_lines, judged_by, newest_first
-from brace.training.erecap.quality import Exam
+from brace.training.erecap.quality import Exam, Worth, by_chance, cut_lines, judged_by, newest_first
 from brace.training.lessons import FOOT, make_lesson
 from brace.training.logs import record_log
 from brace.training.readers import reader_of

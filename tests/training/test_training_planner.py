@@ -12,13 +12,20 @@ from transformers import AutoModelForCausalLM
 
 from brace.context import Segment
 from brace.errors import BraceError
-from brace.training.batches import CONTEXT_WEIGHT, PLAN_WEIGHT, Encoder, Practice, load_logs, make_batch
+from brace.training.batches import (
+    CONTEXT_WEIGHT,
+    PLAN_WEIGHT,
+    Encoder,
+    Practice,
+    load_logs,
+    make_batch,
+    train_tokenizer,
+)
 from brace.training.lessons import make_lesson
 from brace.training.logs import Log, write_logs
 from brace.training.planner import LENGTHS, Recipe, build_model, rate_at, train
 from brace.training.readers import reader_of
 from brace.training.shipping import train_and_write
-from brace.training.tokenizer import train_tokenizer
 
 TINY = Recipe(hidden=32, layers=2, feed_forward=64, heads=2, tokens_per_batch=1024, warm_up=2)
 

@@ -14,9 +14,8 @@ from brace.erecap.scorers import Predictor
 from brace.errors import BraceError, ConfigError
 from brace.training.erecap.encoding import Item, collate
 from brace.training.erecap.fitting import CURVE, Recipe, fit
-from brace.training.erecap.labels import normalised
+from brace.training.erecap.labels import Labelled, normalised
 from brace.training.erecap.losses import terms
-from brace.training.erecap.store import Labelled
 
 PLANTED = 7
 SMALL = Recipe(steps=6, batch_tokens=300, keeps=(0.4,))

@@ -16,15 +16,12 @@ from brace.erecap import Engine, Keep, PrefixScorer
 from brace.erecap.scorers import Predictor
 from brace.errors import ConfigError
 from brace.training.erecap.encoding import Item, collate
-from brace.training.erecap.examples import Example
+from brace.training.erecap.examples import Example, said_once
 from brace.training.erecap.fitting import Recipe, fit
 from brace.training.erecap.frozen import GONE
-from brace.training.erecap.labels import normalised
-from brace.training.erecap.line_cuts import by_chance, cut_lines, judged_by, newest_first
-from brace.training.erecap.line_gates import LineGates
-from brace.training.erecap.losses import terms
-from brace.training.erecap.packing import said_once
-from brace.training.erecap.store import Labelled
+from brace.training.erecap.labels import Labelled, normalised
+from brace.training.erecap.losses import LineGates, terms
+from brace.training.erecap.quality import by_chance, cut_lines, judged_by, newest_first
 
 LAYER = 5
 PLANTED = 7

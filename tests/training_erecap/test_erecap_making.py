@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from brace.erecap import Engine
 from brace.erecap.scorers import Predictor
-from brace.training.erecap.examples import Example
-from brace.training.erecap.packing import packed
+from brace.training.erecap.examples import Example, packed
 from brace.training.erecap.sources import SOURCES
 from tiny_model import tiny
 

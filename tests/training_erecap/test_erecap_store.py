@@ -10,16 +10,15 @@ import torch
 from erecap_training_kit import PRUNING, frozen, item
 
 from brace.errors import BraceError, ConfigError
-from brace.training.erecap import store
-from brace.training.erecap.labels import LABELS
-from brace.training.erecap.store import label_to_disk, read_labelled
+from brace.training.erecap import labels
+from brace.training.erecap.labels import LABELS, label_to_disk, read_labelled
 
 ITEMS = [item(20 + n, 3, seed=n) for n in range(10)]
 
 
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "SHARD", 4)
+    monkeypatch.setattr(labels, "SHARD", 4)
 
 
 def label(folder: Path, kind: str = "saliency", **about: Any) -> list[int]:
@@ -51,7 +50,7 @@ def test_a_stopped_labelling_goes_on_after_its_last_whole_shard(tmp_path: Path) 
 
 
 def test_a_full_disk_loses_nothing_that_was_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    save, calls = store.save_file, []
+    save, calls = labels.save_file, []
 
     def full(*given: Any) -> None:
         calls.append(1)
@@ -60,7 +59,7 @@ def test_a_full_disk_loses_nothing_that_was_whole(tmp_path: Path, monkeypatch: p
             raise OSError(28, "No space left on device")
         save(*given)
 
-    monkeypatch.setattr(store, "save_file", full)
+    monkeypatch.setattr(labels, "save_file", full)
     with pytest.raises(BraceError, match="make room and run again"):
         label(tmp_path)
     assert len(read_labelled(tmp_path)) == 4

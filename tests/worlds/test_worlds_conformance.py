@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from brace.context import Segment
+from brace.controller import Signals
 from brace.plan import Arg, Plan, Skill, SkillCall, SkillSet
 from brace.registry import worlds
-from brace.worlds import Events, SkillWorld
+from brace.worlds import SkillWorld
 from brace.worlds.base import Frame
 from brace.worlds.conformance import check_world
 
@@ -41,8 +42,8 @@ class Sound(SkillWorld):
                 self.finish(0)
         self.news.append(Segment("observation", f"at {self.at}", self.t))
 
-    def events(self) -> Events:
-        return Events()
+    def events(self) -> Signals:
+        return Signals()
 
     def success(self) -> bool:
         return self.at >= 1000
@@ -117,6 +118,22 @@ class TakesAnything(Sound):
         return None
 
 
+class TellsTuples(Sound):
+    def events(self) -> Any:
+        return (False, False)
+
+
+class TellsItsPlan(Sound):
+    def taken(self) -> None:
+        if hasattr(self, "news"):
+            self.news.append(Segment("plan", str(self._plan), self.t))
+
+
+class TellsNothing(Sound):
+    def line_for(self, plan: Plan, before: Plan) -> Any:
+        return None
+
+
 class Silent(Sound):
     def step(self, *, hold: bool) -> None:
         super().step(hold=hold)
@@ -165,7 +182,7 @@ def broken(world: type[Sound]) -> dict[str, str]:
 
 def test_a_sound_world_passes_every_rule() -> None:
     results = list(check_world(Sound))
-    assert len(results) == 10
+    assert len(results) == 11
     assert all(check.passed for check in results), results
 
 
@@ -181,6 +198,9 @@ def test_a_sound_world_passes_every_rule() -> None:
         (Restless, "time", "hold"),
         (BackInTime, "time", "back in time"),
         (TakesAnything, "refusal", "unknown skill"),
+        (TellsTuples, "telling", "Signals"),
+        (TellsItsPlan, "telling", "line_for"),
+        (TellsNothing, "telling", "None"),
         (Silent, "growth of text", "does not grow"),
         (Repeats, "growth of text", "twice"),
         (Explodes, "growth of text", "linear"),

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brace.plan import Plan
-from brace.worlds.drones.airspace import argument_names, skill_set
-from brace.worlds.drones.plans import objection
+from brace.worlds.drones.airspace import argument_names, objection, skill_set
 from brace.worlds.drones.reading import read
 from brace.worlds.following import check_plan
 

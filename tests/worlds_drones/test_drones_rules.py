@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brace.worlds.drones.airspace import GATES, altitude, departure, parking
-from brace.worlds.drones.monitor import TOO_CLOSE, Track, find_crossings, find_hazards
-from brace.worlds.drones.safety import CLOSED_LIMIT_S, PASSAGE_S, SafetyRecord
+from brace.worlds.drones.flight import CLOSED_LIMIT_S, PASSAGE_S, SafetyRecord, Track
+from brace.worlds.drones.monitor import TOO_CLOSE, find_crossings, find_hazards
 from brace.worlds.drones.scenario import (
     DIFFICULTIES,
     DISTURBANCES,

@@ -10,6 +10,7 @@ import pytest
 
 from brace.context import ContextBuffer, Segment, WordTokenizer, plan_template
 from brace.errors import ConfigError
+from brace.loop.core import tell_plan
 from brace.plan import Plan, parse
 from brace.registry import worlds
 from brace.worlds.drones import DronesWorld
@@ -197,11 +198,11 @@ def test_holding_stops_the_drones_and_nothing_else(rough: DronesWorld) -> None:
 )
 def test_a_refused_plan_is_told_and_leaves_the_old_one(calm: DronesWorld, plan: str, reason: str) -> None:
     start(calm, 3, "0: hold(5)")
-    refusal = calm.apply(parse(plan))
+    refusal, [segment] = tell_plan(calm, parse(plan), 0)
     assert refusal is not None
     assert reason in refusal
     assert str(calm.rest()) == "hold(5)"
-    [segment] = calm.observe()
+    assert not calm.observe()
     assert segment.kind == "failure"
     assert reason in segment.text
 
@@ -250,7 +251,9 @@ def test_a_reader_of_the_whole_log_succeeds_where_the_first_plan_alone_does_not(
             reasons = (events.divergence, events.hazard, events.goal_changed, events.failed, events.deadlock)
             if t == 0 or (replan and (any(reasons) or rough.rest().is_empty)):
                 plan: Plan = rough.read(template.render(buffer.lines()))
-                assert rough.apply(plan) is None
+                refusal, told = tell_plan(rough, plan, t)
+                assert refusal is None
+                buffer.extend(told)
             rough.step(hold=False)
         return rough.success(), buffer
 

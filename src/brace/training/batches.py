@@ -1,10 +1,10 @@
-"""Batches of lessons: token ids, and how much predicting each of them counts."""
+"""The planner's own tokens, and lessons as batches of them: ids, and how much predicting each counts."""
 
 from __future__ import annotations
 
 import random
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from brace.errors import BraceError
+from brace.errors import BraceError, MissingExtraError
 from brace.training.lessons import ANSWER, FOOT, Lesson, make_lesson
 from brace.training.logs import Log, read_logs
 from brace.training.readers import reader_of
-from brace.training.tokenizer import BEGIN, END
 
+VOCABULARY = 4096
+PAD, BEGIN, END = "<pad>", "<begin>", "<end>"
+_COPIES_OF_NUMBERS = 40
+"""Often enough for every number to earn its merges."""
 HELD_OUT = 25
 """One log in so many is never practised on."""
 CONTEXT_WEIGHT, QUESTION_WEIGHT, PLAN_WEIGHT = 0.1, 0.5, 1.0
@@ -28,6 +31,50 @@ WITHOUT_PLAN = 0.3
 _CHARS_PER_TOKEN = 2.9
 _FILLED = 0.7
 """A lesson is at least so much of the length it may have: padding teaches nothing."""
+
+
+def train_tokenizer(texts: Iterable[str], path: Path) -> None:
+    """Fit the BPE to texts and write `tokenizer.json`."""
+    try:
+        from tokenizers import (  # noqa: PLC0415
+            Regex,
+            Tokenizer,
+            decoders,
+            models,
+            pre_tokenizers,
+            processors,
+            trainers,
+        )
+    except ImportError as error:
+        raise MissingExtraError("training a tokenizer", "tokenizers") from error
+    tokenizer: Any = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(r" ?\d{1,3}"), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=[PAD, BEGIN, END],
+        show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )
+    tokenizer.train_from_iterator(_with_numbers(texts), trainer)
+    begin = tokenizer.token_to_id(BEGIN)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{BEGIN} $A", special_tokens=[(BEGIN, begin)]
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(path))
+
+
+def _with_numbers(texts: Iterable[str]) -> Iterator[str]:
+    numbers = " ".join(f"{number} ,{number}" for number in range(1000))
+    for _ in range(_COPIES_OF_NUMBERS):
+        yield numbers
+    yield from texts
 
 
 @dataclass(frozen=True)

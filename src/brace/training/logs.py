@@ -1,8 +1,8 @@
 """Logs: everything a world said in one episode, line by line. The raw material of planner training.
 
-To record one, a world is driven by its perfect reader with a planner's faults thrown in: late answers, answers
-to a context that was cut, no answer at all. So failures, refusals and stale plans are in the text as they will
-be later.
+To record one, a world is driven by its perfect reader with a planner's faults thrown in: late answers,
+answers to a context that was cut, no answer at all. So failures, refusals and stale plans are in the text as
+they will be later.
 """
 
 from __future__ import annotations
@@ -138,9 +138,7 @@ def read_logs(path: Path) -> Iterator[Log]:
         try:
             for line in file:
                 plain = json.loads(line)
-                said = tuple(
-                    Segment(kind, text, step, agent) for kind, text, step, agent in plain["segments"]
-                )
+                said = tuple(Segment(*fields) for fields in plain["segments"])
                 yield Log(plain["world"], plain["agents"], plain["head"], said, tuple(plain["asked"]))
         except (EOFError, json.JSONDecodeError):
             return

@@ -1,9 +1,10 @@
-"""From logs to a folder that `planner: embedded` can load: tokenizer, weights, curve, card."""
+"""From logs to a folder that `planner: embedded` can load: tokenizer, weights, curve, scores, card."""
 
 from __future__ import annotations
 
 import json
 import random
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -11,12 +12,11 @@ from typing import Any
 
 import torch
 
-from brace.training.batches import Encoder, load_logs
+from brace.training.batches import BEGIN, END, PAD, PLAN_WEIGHT, Encoder, load_logs, train_tokenizer
 from brace.training.lessons import make_lesson
+from brace.training.logs import Log
 from brace.training.planner import Recipe, train
 from brace.training.readers import reader_of
-from brace.training.scoring import exact_plans
-from brace.training.tokenizer import BEGIN, END, PAD, train_tokenizer
 
 
 def train_and_write(
@@ -99,3 +99,36 @@ def _sample_texts(logs: dict[str, Any], each: int = 300) -> list[str]:
             lesson = make_lesson(log, reader_of(log), draw, 20_000)
             texts.append(lesson.prompt + lesson.plan)
     return texts
+
+
+def exact_plans(
+    model: Any,
+    logs: dict[str, list[Log]],
+    encoder: Encoder,
+    lengths: tuple[int, ...],
+    each: int,
+    seed: int = 0,
+) -> dict[tuple[str, int], float]:
+    """By world and length: the share of lessons whose whole plan is the most likely text, token by token."""
+    draw = random.Random(seed)
+    hits: dict[tuple[str, int], list[bool]] = defaultdict(list)
+    device = next(model.parameters()).device
+    model.eval()
+    for world, mine in logs.items():
+        for length in lengths:
+            for _ in range(each):
+                log = draw.choice(mine)
+                lesson = make_lesson(log, reader_of(log), draw, int(length * 2.4))
+                ids, weights, start = encoder.encode(lesson)
+                end = start + weights[start:].count(PLAN_WEIGHT)
+                if end > 8192:
+                    continue
+                x = torch.tensor([ids[:end]], device=device)
+                # Every text has a length of its own: compiling for each would take longer than reading.
+                eager = torch.compiler.set_stance("force_eager")
+                with eager, torch.inference_mode(), torch.autocast(device.type, torch.bfloat16):
+                    hidden = model.model(x, use_cache=False).last_hidden_state[:, start - 1 : end - 1]
+                    guess = model.lm_head(hidden)[0].argmax(-1).tolist()
+                hits[world, length].append(guess == ids[start:end])
+    model.train()
+    return {key: sum(values) / len(values) for key, values in hits.items() if values}

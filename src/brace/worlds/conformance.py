@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from brace.context import ContextBuffer, Segment, WordTokenizer, plan_template
+from brace.controller import Signals
 from brace.errors import BraceError
 from brace.plan import Plan, SkillCall
 from brace.planners.reference import Referenced
@@ -190,6 +191,22 @@ def _bad_plans(world: World) -> Iterator[tuple[str, Plan]]:
             break
 
 
+def _telling(trial: _Trial) -> None:
+    world = trial.world
+    world.reset(trial.seeds[0])
+    world.observe()
+    before, plan = world.rest(), _some_plan(world)
+    refusal = world.apply(plan)
+    line = world.line_for(plan, before) if refusal is None else ""
+    _require(isinstance(line, str), f"line_for gives {line!r}, not a line of text")
+    for _ in range(min(5, trial.steps)):
+        events = world.events()
+        _require(isinstance(events, Signals), f"events gives {type(events).__name__}, not Signals")
+        told = [segment.text for segment in world.observe() if segment.kind == "plan"]
+        _require(not told, f"the world tells its plan itself ({told[:1]}); the loop does, by line_for")
+        world.step(hold=False)
+
+
 def _growth(trial: _Trial) -> None:
     world = trial.world
     world.reset(trial.seeds[0])
@@ -281,6 +298,7 @@ _RULES: dict[str, Callable[[_Trial], str | None]] = {
     "determinism": _determinism,
     "time": _time,
     "refusal": _refusal,
+    "telling": _telling,
     "growth of text": _growth,
     "stop": _stop,
     "figures": _figures,

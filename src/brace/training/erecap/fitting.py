@@ -17,9 +17,8 @@ from brace.erecap.scorers import Predictor
 from brace.errors import BraceError, ConfigError
 from brace.training.erecap.encoding import batches_of, collate
 from brace.training.erecap.frozen import FrozenModel
-from brace.training.erecap.labels import normalised
+from brace.training.erecap.labels import Labelled, normalised
 from brace.training.erecap.losses import terms
-from brace.training.erecap.store import Labelled
 
 CHECKPOINT = "checkpoint.pt"
 CURVE = "curve.csv"

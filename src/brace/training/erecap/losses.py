@@ -1,12 +1,19 @@
-"""The three things a predictor is told: the answer must survive, match the labels, keep their order."""
+"""The three things a predictor is told: the answer must survive, match the labels, keep their order.
+
+A predictor of tokens closes gates at the pruning layers of one reading. A predictor of whole lines closes
+them before the text is read: what it sees are the hidden states of an uncut reading, at its one layer; what
+it decides is the text of a second one. So it learns what the text can do without, which is not what a model
+can do without that has already read everything.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from brace.erecap.schedule import Keep
@@ -14,11 +21,11 @@ from brace.erecap.scorers import Predictor
 from brace.erecap.selection import must_stay
 from brace.training.erecap.encoding import Batch
 from brace.training.erecap.frozen import GONE, FrozenModel
-from brace.training.erecap.line_gates import LineGates
-from brace.training.erecap.pairs import ranking_loss
 
 _NEXT_TO_NOTHING = 1e-9
 """A ratio at which only what must stay stays."""
+_PAIRS = 512
+"""Sampled for each row and layer: all of them would be quadratic."""
 
 
 @dataclass(frozen=True)
@@ -49,21 +56,21 @@ def terms(
     `targets` are normalised labels, [layers, rows, tokens]. A predictor sees the hidden states that its own
     earlier gates left, as it will when it prunes.
     """
-    gating: _Gating | LineGates
+    gates: _Gates
     if predictor.lines:
-        gating = LineGates(predictor, batch, targets, keep, temperature, draw)
+        gates = LineGates(predictor, batch, targets, keep, temperature, draw)
     else:
-        gating = _Gating(predictor, batch, targets, keep, temperature, draw, model.backbone.n_layers)
+        gates = _TokenGates(predictor, batch, targets, keep, temperature, draw, model.backbone.n_layers)
     with torch.no_grad():
-        whole = model.read(batch.ids, gating.look)
-    hidden = model.read(batch.ids, gating.enter)
+        whole = model.read(batch.ids, gates.look)
+    hidden = model.read(batch.ids, gates.enter)
     language = model.answer_divergences(hidden, whole, batch.answer).mean()
-    return Terms(language, torch.stack(gating.match).mean(), torch.stack(gating.ranking).mean())
+    return Terms(language, torch.stack(gates.match).mean(), torch.stack(gates.ranking).mean())
 
 
 @dataclass
-class _Gating:
-    """What happens at the pruning layers of one reading."""
+class _Gates(ABC):
+    """What a predictor says in one reading, how far that is from the labels, and the gates it closes."""
 
     predictor: Predictor
     batch: Batch
@@ -71,32 +78,58 @@ class _Gating:
     keep: float
     temperature: float
     draw: torch.Generator
+    match: list[Tensor] = field(default_factory=list, init=False)
+    ranking: list[Tensor] = field(default_factory=list, init=False)
+
+    def look(self, layer: int, hidden: Tensor) -> None:  # noqa: B027 - not all need it
+        """Of the uncut reading: the hidden states that enter a layer."""
+
+    @abstractmethod
+    def enter(self, layer: int, hidden: Tensor) -> Tensor | None:
+        """Of the reading that is cut: the gates' logarithms from a layer on, or None."""
+
+    def worth(self, layer: int, hidden: Tensor) -> Tensor:
+        """What the predictor says of each token."""
+        positions = torch.arange(hidden.shape[1], device=hidden.device)[None]
+        last = self.batch.prompt.sum(1, keepdim=True) - 1
+        found: Tensor = self.predictor.nets[str(layer)](hidden.float(), positions, last)
+        return found
+
+    def compare(self, worth: Tensor, target: Tensor, among: Tensor) -> None:
+        """Note L_M and L_R of those that are `among`.
+
+        L_R is log(1 + exp(−(π_i − π_j) · sign(π̂_i − π̂_j))), mean over sampled pairs.
+        """
+        self.match.append(((worth - target) ** 2 * among).sum() / among.sum())
+        pairs = torch.multinomial(among.float(), 2 * _PAIRS, replacement=True, generator=self.draw)
+        one, other = pairs.chunk(2, 1)
+        order = (target.gather(1, one) - target.gather(1, other)).sign()
+        apart = (worth.gather(1, one) - worth.gather(1, other)) * order
+        self.ranking.append((functional.softplus(-apart) * order.abs()).mean())
+
+
+@dataclass
+class _TokenGates(_Gates):
+    """Gates on tokens, closed at the pruning layers."""
+
     n_layers: int
-    match: list[Tensor] = field(default_factory=list)
-    ranking: list[Tensor] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        layers = self.predictor.layers
         self.alive = self.batch.prompt.clone()
         self.gates = torch.zeros(self.alive.shape, device=self.alive.device)
         counts = self.alive.sum(1).tolist()
         floors = (self.batch.floor & ~must_stay(self.alive, None)).sum(1).tolist()
         self.kept = [
-            _way_down(count, floor, self.keep, layers, self.n_layers)
+            _way_down(count, floor, self.keep, self.predictor.layers, self.n_layers)
             for count, floor in zip(counts, floors, strict=True)
         ]
-
-    def look(self, layer: int, hidden: Tensor) -> None:
-        """Nothing of the uncut reading is needed."""
 
     def enter(self, layer: int, hidden: Tensor) -> Tensor | None:
         if layer not in self.predictor.layers:
             return None
         step = self.predictor.layers.index(layer)
-        net: nn.Module = self.predictor.nets[str(layer)]
-        positions = torch.arange(hidden.shape[1], device=hidden.device)[None]
-        worth: Tensor = net(hidden.float(), positions, self.batch.prompt.sum(1, keepdim=True) - 1)
-        self._compare(worth, self.targets[step])
+        worth = self.worth(layer, hidden)
+        self.compare(worth, self.targets[step], self.alive)
         stay = must_stay(self.alive, self.batch.floor & self.alive)
         ranked = worth.detach().masked_fill(stay, torch.inf).masked_fill(~self.alive, -torch.inf)
         ordered = ranked.sort(1, descending=True).values
@@ -113,11 +146,6 @@ class _Gating:
         self.alive = self.alive & (ranked >= last_in)
         return self.gates
 
-    def _compare(self, worth: Tensor, target: Tensor) -> None:
-        alive = self.alive
-        self.match.append(((worth - target) ** 2 * alive).sum() / alive.sum())
-        self.ranking.append(ranking_loss(worth, target, alive, self.draw))
-
 
 def _way_down(tokens: int, floors: int, keep: float, layers: Sequence[int], n_layers: int) -> tuple[int, ...]:
     """Tokens after each pruning layer, ending at `keep` of those that may go beside those that may not.
@@ -130,3 +158,47 @@ def _way_down(tokens: int, floors: int, keep: float, layers: Sequence[int], n_la
     return Keep(budget=budget, layers=tuple(layers)).schedule(tokens, n_layers, floors).kept or (
         tokens,
     ) * len(layers)
+
+
+class LineGates(_Gates):
+    """Gates on whole lines, closed before the first layer, so that `keep` of what may go stays."""
+
+    def look(self, layer: int, hidden: Tensor) -> None:
+        """Keep the states of the one layer at which lines are judged."""
+        if layer == self.predictor.layers[0]:
+            self._states = hidden
+
+    def enter(self, layer: int, hidden: Tensor) -> Tensor | None:
+        """The gates, before the first layer."""
+        if layer:
+            return None
+        batch = self.batch
+        inside = (batch.segments >= 0) & batch.prompt
+        owner = batch.segments.clamp(min=0)
+        lines = int(owner.max()) + 1
+
+        def by_line(values: Tensor) -> Tensor:
+            sums = torch.zeros(len(owner), lines, device=owner.device)
+            return sums.scatter_add(1, owner, values.float() * inside)
+
+        sizes = by_line(inside)
+        there, fixed = sizes > 0, by_line(batch.floor) > 0
+        worth = by_line(self.worth(self.predictor.layers[0], self._states)) / sizes.clamp(min=1)
+        self.compare(worth, by_line(self.targets[0]) / sizes.clamp(min=1), there)
+        closing = self._closing(worth, sizes, there & ~fixed)
+        return torch.where(inside, closing.gather(1, owner), 0.0)
+
+    def _closing(self, worth: Tensor, sizes: Tensor, loose: Tensor) -> Tensor:
+        ranked = worth.detach().masked_fill(~loose, -torch.inf)
+        ordered, order = ranked.sort(1, descending=True)
+        room = self.keep * (sizes * loose).sum(1, keepdim=True)
+        fitting = (((sizes * loose).gather(1, order).cumsum(1) <= room) & ordered.isfinite()).sum(
+            1, keepdim=True
+        )
+        first_out = ordered.gather(1, fitting.clamp(max=worth.shape[1] - 1))
+        last_in = ordered.gather(1, (fitting - 1).clamp(min=0))
+        # With no line in, or none out, no score decides.
+        between = torch.where(last_in.isfinite() & first_out.isfinite(), (last_in + first_out) / 2, 0.0)
+        decided = loose & (fitting > 0) & first_out.isfinite()
+        closing = functional.logsigmoid((worth - between) / self.temperature)
+        return torch.where(decided, closing, torch.where(loose & (fitting == 0), GONE, 0.0))

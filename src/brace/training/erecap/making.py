@@ -15,16 +15,21 @@ from brace.erecap.models import LINES, TOKENS
 from brace.erecap.scorers import Predictor, Random, Recency, Scorer
 from brace.errors import ConfigError, suggestion
 from brace.training.erecap.encoding import Item, ItemEncoder
-from brace.training.erecap.examples import Faults
+from brace.training.erecap.examples import Faults, packed, said_once
 from brace.training.erecap.fitting import Recipe, fit
 from brace.training.erecap.frozen import FrozenModel
-from brace.training.erecap.labels import LABELS
-from brace.training.erecap.line_cuts import by_chance, cut_lines, judged_by, newest_first
-from brace.training.erecap.packing import packed, said_once
-from brace.training.erecap.quality import Exam, Quality, keep_share
+from brace.training.erecap.labels import LABELS, label_to_disk, read_labelled
+from brace.training.erecap.quality import (
+    Exam,
+    Quality,
+    by_chance,
+    cut_lines,
+    judged_by,
+    keep_share,
+    newest_first,
+)
 from brace.training.erecap.recipes import RECIPES, draw_examples
 from brace.training.erecap.sources import SOURCES
-from brace.training.erecap.store import label_to_disk, read_labelled
 
 WORLDS = "worlds"
 """Our own worlds' contexts are as long as they come: they are read alone."""

@@ -10,6 +10,7 @@ from brace.errors import BraceError
 from brace.worlds.arms.geometry import Pose, angle_between, rotation_of, vector_of
 from brace.worlds.arms.simulator import CONTROL_FREQUENCY, Simulator
 
+ARMS = (0, 1)
 FAST, SLOW = 0.25, 0.10
 """Metres a second: with free hands, and while holding or inserting something."""
 _TURNING = 1.5

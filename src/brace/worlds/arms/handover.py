@@ -14,15 +14,7 @@ from brace.registry import worlds
 from brace.worlds.arms.executor import FAST, SLOW, Arm, Motion, SkillFailedError
 from brace.worlds.arms.geometry import Matrix, Pose, Vector, about_z, wrapped
 from brace.worlds.arms.reading import handover_plan, read_handover
-from brace.worlds.arms.surroundings import (
-    Announcement,
-    Bump,
-    Level,
-    Sighting,
-    Trouble,
-    draw_slips,
-    kept_within,
-)
+from brace.worlds.arms.surroundings import Announcement, Bump, Sighting, Trouble, draw_slips, kept_within
 from brace.worlds.arms.things import GRIPS, TABLE_Z, Hammer
 from brace.worlds.arms.world import GRASP, PLACE_ARGS, SYNC, WAIT, ArmsWorld, Box, arms_info, outside
 
@@ -41,6 +33,8 @@ SKILLS = SkillSet(
     agents=2,
 )  # fmt: skip
 
+MOST_YAW = {"easy": 60.0, "normal": 90.0, "hard": 105.0}
+"""How far the hammer's handle may point away from arm 1 (degrees)."""
 TABLE_Y = -0.45
 SPREAD_X, SPREAD_Y = 0.12, 0.07
 """How far from the middle of the table the hammer may be bumped, in metres."""
@@ -85,13 +79,8 @@ class HandoverWorld(ArmsWorld):
     # With this one the hammer's handle is 24 cm long.
     model_seed = 1
     angle = ("yaw", 360)
-    levels: ClassVar = {
-        "easy": Level(0.0, 640, yaw=60.0),
-        "normal": Level(0.4, 540, yaw=90.0),
-        "hard": Level(0.7, 480, yaw=105.0),
-    }
+    steps: ClassVar = {"easy": 640, "normal": 540, "hard": 480}
     troubles: ClassVar = {
-        "none": None,
         "normal": Trouble((0.5, 1.5), (0.04, 0.08), (10.0, 30.0), (0.7, 0.3)),
         "strong": Trouble((0.4, 1.0), (0.05, 0.09), (15.0, 40.0), (0.4, 0.4, 0.2)),
     }
@@ -100,7 +89,7 @@ class HandoverWorld(ArmsWorld):
 
     def place(self) -> None:
         """The hammer, the oily grip, where it is to be handed over, and all that will happen."""
-        draw = self.stream(2)
+        draw, most = self.stream(2), MOST_YAW[self.difficulty]
         self._hammer = Hammer(self.simulator)
         self._oily = str(draw.choice(GRIPS))
         self._greasy = False
@@ -112,7 +101,7 @@ class HandoverWorld(ArmsWorld):
             self._places[name] = (x, y, z)
         self._goal, later = (str(name) for name in draw.choice(tuple(PLACES), 2, replace=False))
         right, far = (float(value) for value in draw.uniform((-0.10, -0.05), (0.10, 0.05)))
-        self._hammer.lay(right, TABLE_Y + far, float(draw.uniform(-self._level.yaw, self._level.yaw)))
+        self._hammer.lay(right, TABLE_Y + far, float(draw.uniform(-most, most)))
         self.announcements = self._announcements(draw, later)
         self._slips = draw_slips(self._trouble, self.stream(4), 0.015, 0.03)
 
@@ -120,10 +109,10 @@ class HandoverWorld(ArmsWorld):
         oily_at, change_at, place_at = (int(when) for when in draw.integers((-15, 5, 60), (25, 60, 200)))
         oily, clean = self._oily, self._clean
         said = [Announcement(max(0, oily_at), f"grip {oily} is oily", partial(self._say_oily, oily))]
-        if draw.random() < self._level.corrections:
+        if draw.random() < self.corrections:
             text = f"grip {oily} is clean again and grip {clean} is oily"
             said.append(Announcement(change_at, text, partial(self._say_oily, clean)))
-        if draw.random() < self._level.corrections:
+        if draw.random() < self.corrections:
             said.append(Announcement(place_at, "", partial(self._ask_for, later)))
         return said
 
@@ -190,7 +179,7 @@ class HandoverWorld(ArmsWorld):
         at, yaw = self._hammer.pose.position, self._hammer.yaw
         x = float(at[0]) + kept_within(float(at[0]), bump.x, SPREAD_X)
         y = float(at[1]) + kept_within(float(at[1]) - TABLE_Y, bump.y, SPREAD_Y)
-        self._hammer.lay(x, y, yaw + kept_within(yaw, bump.turn, self._level.yaw))
+        self._hammer.lay(x, y, yaw + kept_within(yaw, bump.turn, MOST_YAW[self.difficulty]))
         self.bumped()
 
     def sightings(self) -> dict[str, Sighting]:

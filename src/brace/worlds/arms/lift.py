@@ -11,31 +11,12 @@ import numpy as np
 from brace.context import Segment
 from brace.plan import Arg, Plan, Skill, SkillCall, SkillSet
 from brace.registry import worlds
-from brace.worlds.arms.executor import SLOW, Arm, Motion, SkillFailedError
+from brace.worlds.arms.executor import ARMS, SLOW, Arm, Motion, SkillFailedError
 from brace.worlds.arms.geometry import Matrix, Pose, Vector, about_z, wrapped
 from brace.worlds.arms.reading import lift_plan, reach_for, read_lift
-from brace.worlds.arms.surroundings import (
-    Announcement,
-    Bump,
-    Level,
-    Sighting,
-    Trouble,
-    draw_slips,
-    kept_within,
-)
+from brace.worlds.arms.surroundings import Announcement, Bump, Sighting, Trouble, draw_slips, kept_within
 from brace.worlds.arms.things import COLOURS, Pot
-from brace.worlds.arms.world import (
-    ARMS,
-    GRASP,
-    PLACE_ARGS,
-    SUCCESS_STEPS,
-    SYNC,
-    WAIT,
-    ArmsWorld,
-    Box,
-    arms_info,
-    outside,
-)
+from brace.worlds.arms.world import GRASP, PLACE_ARGS, SYNC, WAIT, ArmsWorld, Box, arms_info, outside
 
 SKILLS = SkillSet(
     [
@@ -73,6 +54,10 @@ BOXES: tuple[Box, Box] = (
 APART_MM = 150
 MISS_MM, MISS_DEGREES = 15, 12
 """Fingers this far off do not close on a handle."""
+MOST_YAW = {"easy": 40.0, "normal": 70.0, "hard": 95.0}
+"""How far the pot may be turned, either way, from its handles pointing at the arms (degrees)."""
+MOST_OFFSET = {"easy": 0.03, "normal": 0.05, "hard": 0.06}
+"""How far from the middle of the table it may stand (metres)."""
 LAYOUT: dict[int, Sighting] = {0: (0, -147, 930, 90), 1: (0, 147, 930, 90)}
 """Where each arm's handle usually is."""
 
@@ -86,13 +71,8 @@ class LiftWorld(ArmsWorld):
     id = "lift-v1"
     skills = SKILLS
     scene = ("TwoArmLift", "frontview")
-    levels: ClassVar = {
-        "easy": Level(0.0, 500, yaw=40.0, offset=0.03),
-        "normal": Level(0.4, 400, yaw=70.0, offset=0.05),
-        "hard": Level(0.7, 360, yaw=95.0, offset=0.06),
-    }
+    steps: ClassVar = {"easy": 500, "normal": 400, "hard": 360}
     troubles: ClassVar = {
-        "none": None,
         "normal": Trouble((0.4, 1.1), (0.04, 0.08), (10.0, 30.0), (0.6, 0.4)),
         "strong": Trouble((0.3, 0.8), (0.05, 0.09), (15.0, 40.0), (0.3, 0.5, 0.2)),
     }
@@ -101,13 +81,13 @@ class LiftWorld(ArmsWorld):
 
     def place(self) -> None:
         """The pot's place, the hot handle, the height, and all that will happen to them."""
-        draw, level = self.stream(2), self._level
+        draw, most, offset = self.stream(2), MOST_YAW[self.difficulty], MOST_OFFSET[self.difficulty]
         self._pot = Pot(self.simulator)
         self._hot = str(draw.choice(COLOURS))
         self._height = 0
         self._gripped_at = [0.0, 0.0]
-        x, y = draw.uniform(-level.offset, level.offset, 2)
-        yaw = draw.uniform(-level.yaw, level.yaw)
+        x, y = draw.uniform(-offset, offset, 2)
+        yaw = draw.uniform(-most, most)
         self._pot.stand(np.array([x, y, STAND_Z]), float(yaw) + self._towards_arm_1)
         self.announcements = self._announcements(draw)
         slips = self.stream(4)
@@ -126,7 +106,7 @@ class LiftWorld(ArmsWorld):
             Announcement(max(0, hot_at), f"the {self._hot} handle is hot", self._say_hot),
             Announcement(max(0, height_at), f"lift to {height}", partial(self._ask_for, height)),
         ]
-        if draw.random() < self._level.corrections:
+        if draw.random() < self.corrections:
             said.append(Announcement(later_at, f"lift to {later} instead", partial(self._ask_for, later)))
         return said
 
@@ -167,9 +147,9 @@ class LiftWorld(ArmsWorld):
     def _bump(self, bump: Bump) -> None:
         """Shift and turn the pot within what both arms can reach."""
         at, yaw = self._pot.position, wrapped(self._pot.yaw - self._towards_arm_1)
-        limit = self._level.offset + 0.03
+        limit = MOST_OFFSET[self.difficulty] + 0.03
         x, y = kept_within(float(at[0]), bump.x, limit), kept_within(float(at[1]), bump.y, limit)
-        yaw += kept_within(yaw, bump.turn, self._level.yaw)
+        yaw += kept_within(yaw, bump.turn, MOST_YAW[self.difficulty])
         self._pot.stand(at + np.array([x, y, 0.0]), yaw + self._towards_arm_1)
         self.bumped()
 
@@ -259,8 +239,7 @@ class LiftWorld(ArmsWorld):
         goal = arm.told.position.copy()
         goal[2] = self._gripped_at[arm.number] + height
         yield from arm.go(Pose(goal, arm.told.rotation), SLOW, metres=0.03)
-        for _ in range(SUCCESS_STEPS):
-            yield
+        yield from self.stay()
 
     # References.
 

@@ -13,9 +13,9 @@ from brace.plan import Arg, Plan, Skill, SkillCall, SkillSet
 from brace.registry import worlds
 from brace.worlds.arms.executor import FAST, SLOW, Arm, Motion, SkillFailedError
 from brace.worlds.arms.reading import peg_plan, read_peg
-from brace.worlds.arms.surroundings import Announcement, Bump, Level, Sighting, Trouble
+from brace.worlds.arms.surroundings import Announcement, Bump, Sighting, Trouble
 from brace.worlds.arms.things import BOARD, PEG, Fitting
-from brace.worlds.arms.world import PLACE_ARGS, SUCCESS_STEPS, SYNC, WAIT, ArmsWorld, Box, arms_info, outside
+from brace.worlds.arms.world import PLACE_ARGS, SYNC, WAIT, ArmsWorld, Box, arms_info, outside
 
 SKILLS = SkillSet(
     [
@@ -58,11 +58,9 @@ PUSHED_TILT = 0.3
 """A push that would turn something lying by one degree tilts the board by this much."""
 
 
-COMINGS: dict[str, tuple[float, float] | None] = {
-    "none": None,
-    "normal": (2.0, 3.0),
-    "strong": (1.5, 2.0),
-}
+OCCUPIED = {"easy": 1, "normal": 2, "hard": 3}
+"""How many of the four places are."""
+COMINGS = {"normal": (2.0, 3.0), "strong": (1.5, 2.0)}
 """Seconds between two changes of the occupied places: at least, and on average in addition."""
 
 
@@ -76,13 +74,8 @@ class PegWorld(ArmsWorld):
     skills = SKILLS
     scene = ("TwoArmPegInHole", "agentview")
     angle = ("tilt", 360)
-    levels: ClassVar = {
-        "easy": Level(0.0, 440, occupied=1),
-        "normal": Level(0.4, 360, occupied=2),
-        "hard": Level(0.7, 330, occupied=3),
-    }
+    steps: ClassVar = {"easy": 440, "normal": 360, "hard": 330}
     troubles: ClassVar = {
-        "none": None,
         "normal": Trouble((0.6, 1.5), (0.03, 0.06), (5.0, 25.0)),
         "strong": Trouble((0.4, 1.0), (0.04, 0.06), (10.0, 30.0)),
     }
@@ -106,7 +99,7 @@ class PegWorld(ArmsWorld):
         self.announcements = self._announcements(draw)
 
     def _announcements(self, draw: np.random.Generator) -> list[Announcement]:
-        self._occupied = {str(name) for name in draw.permutation(tuple(PLACES))[: self._level.occupied]}
+        self._occupied = {str(name) for name in draw.permutation(tuple(PLACES))[: OCCUPIED[self.difficulty]]}
         depth, later = (int(one) for one in draw.choice(DEPTHS, 2, replace=False))
         times = [max(0, int(when)) for when in draw.integers(-8, 25, len(PLACES) + 1)]
         said = [
@@ -114,14 +107,14 @@ class PegWorld(ArmsWorld):
             for name, when in zip(sorted(self._occupied), times, strict=False)
         ]
         said.append(Announcement(times[-1], f"insert to {depth}", partial(self._ask_for, depth)))
-        if draw.random() < self._level.corrections:
+        if draw.random() < self.corrections:
             text = f"insert to {later} instead"
             said.append(Announcement(int(draw.integers(30, 110)), text, partial(self._ask_for, later)))
         return said + self._traffic(self.stream(5))
 
     def _traffic(self, draw: np.random.Generator) -> list[Announcement]:
         """Others come and go: one place becomes free and another occupied."""
-        times, when, gap = [], 25.0, COMINGS[self.disturbance]
+        times, when, gap = [], 25.0, COMINGS.get(self.disturbance)
         while gap is not None and when < self.max_steps:
             when += (gap[0] + draw.exponential(gap[1])) / self.dt
             times.append(int(when))
@@ -254,8 +247,7 @@ class PegWorld(ArmsWorld):
                 yield from arm.go(self._fitting.peg_pose(self._peg_at, STAND_OFF), metres=0.03)
                 raise SkillFailedError("the peg is blocked")
             yield
-        for _ in range(SUCCESS_STEPS):
-            yield
+        yield from self.stay()
 
     # References.
 

@@ -22,21 +22,6 @@ _MOVED_MM, _TURNED_DEGREES = 6, 5
 
 
 @dataclass(frozen=True)
-class Level:
-    """How hard an episode is."""
-
-    corrections: float
-    """How likely the operator changes what was asked for."""
-    max_steps: int
-    yaw: float = 0.0
-    """How far the thing may be turned, either way, from where it lies best (degrees)."""
-    offset: float = 0.0
-    """How far from the middle of the table it may stand (metres)."""
-    occupied: int = 0
-    """How many meeting places are."""
-
-
-@dataclass(frozen=True)
 class Trouble:
     """How rough the surroundings are."""
 

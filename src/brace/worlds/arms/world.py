@@ -14,13 +14,12 @@ from brace.context.segments import Kind
 from brace.controller import Signals
 from brace.options import check_choices
 from brace.plan import Arg, Plan, Skill, SkillCall
-from brace.worlds.arms.executor import Arm, Motion, SkillFailedError
+from brace.worlds.arms.executor import ARMS, Arm, Motion, SkillFailedError
 from brace.worlds.arms.simulator import CONTROL_FREQUENCY, Simulator
 from brace.worlds.arms.surroundings import (
     REPORT_STEPS,
     Announcement,
     Camera,
-    Level,
     Sighting,
     Trouble,
     draw_bumps,
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 Box = dict[str, tuple[int, int]]
 """The range of each of a skill's numbers, by name."""
 
-ARMS = (0, 1)
 PLACE_ARGS = tuple(Arg(axis, "number", resolution=10) for axis in ("x", "y", "z"))
 """A place in mm, as skills take it."""
 GRASP = Skill("grasp", (), "close the gripper")
@@ -82,10 +80,10 @@ class ArmsWorld(SkillWorld):
     """robosuite draws the sizes of its things from it."""
     angle: ClassVar[tuple[str, int]] = ("yaw", 180)
     """What the camera calls the angle it sees, and after how many degrees a thing looks the same again."""
-    levels: ClassVar[Mapping[str, Level]]
-    """What each difficulty means."""
-    troubles: ClassVar[Mapping[str, Trouble | None]]
-    """What each disturbance means."""
+    steps: ClassVar[Mapping[str, int]]
+    """By difficulty: when an episode ends."""
+    troubles: ClassVar[Mapping[str, Trouble]]
+    """By disturbance: how rough the surroundings are."""
 
     difficulty: Literal["easy", "normal", "hard"] = "normal"
     """How awkwardly things lie, how often the operator changes what was asked for, how short the time is."""
@@ -95,8 +93,8 @@ class ArmsWorld(SkillWorld):
     def __post_init__(self) -> None:
         check_choices(self, f"world {self.id!r}")
         super().__init__()
-        self._level, self._trouble = self.levels[self.difficulty], self.troubles[self.disturbance]
-        self.max_steps = self._level.max_steps
+        self.max_steps = self.steps[self.difficulty]
+        self._trouble = self.troubles.get(self.disturbance)
         self.simulator = Simulator(*self.scene, self.info, self.id, self.model_seed)
         self.arms = (Arm(0, self.simulator), Arm(1, self.simulator))
         self.reset(0)
@@ -303,9 +301,19 @@ class ArmsWorld(SkillWorld):
         return next((call for call in self.rest().of(arm) if call.skill == skill), None)
 
     @property
+    def corrections(self) -> float:
+        """How likely the operator changes what was asked for."""
+        return {"easy": 0.0, "normal": 0.4, "hard": 0.7}[self.difficulty]
+
+    @property
     def bump_is_due(self) -> bool:
         """Somebody is about to bump into something, if nothing keeps him from it."""
         return bool(self._bumps) and self._bumps[0].step <= self.now
+
+    def stay(self) -> Motion:
+        """Stand still for as long as the goal must last."""
+        for _ in range(SUCCESS_STEPS):
+            yield
 
     def _announce(self) -> None:
         for said in self.announcements:

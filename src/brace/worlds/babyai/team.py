@@ -26,11 +26,13 @@ Sees = Callable[[int, int, tuple[str, ...]], tuple[str, ...]]
 
 @dataclass(slots=True)
 class Robot:
-    """One robot. Headings are MiniGrid's: 0 right, 1 down, 2 left, 3 up."""
+    """One robot: where it is, what it holds, what it is about."""
 
     index: int
+    """Its number in plans."""
     cell: int
     heading: int
+    """MiniGrid's: 0 right, 1 down, 2 left, 3 up."""
     carrying: Any = None
     """A MiniGrid object, or None."""
     call: SkillCall | None = None

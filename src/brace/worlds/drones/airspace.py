@@ -7,7 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from brace.plan import Arg, Skill, SkillSet
+from brace.plan import Arg, Plan, Skill, SkillCall, SkillSet
+from brace.plan.skills import finite_number
 
 Vector = NDArray[np.float64]
 
@@ -18,6 +19,7 @@ LANE = math.radians(7)
 LAYERS = range(1, 7)
 LOWEST, SPACING = 1.2, 0.8
 INTRUDER = "intruder"
+LONGEST_HOLD_S = 20.0
 
 
 def gate_angle(gate: int) -> float:
@@ -83,3 +85,33 @@ def argument_names(agents: int) -> dict[str, tuple[str, ...]]:
         "gate": tuple(gate_name(gate) for gate in range(1, GATES + 1)),
         "other": (*(drone_name(drone) for drone in range(agents)), INTRUDER),
     }
+
+
+def objection(plan: Plan) -> str | None:
+    """Two drones for one gate, waits without end, drones that wait for themselves or for each other."""
+    bound_for: dict[str, str] = {}
+    waits: dict[str, str] = {}
+    for drone, calls in plan.steps:
+        name = drone_name(drone)
+        for call in calls:
+            value = call.args[0]
+            if call.skill == "hold" and not 0 < (finite_number(value) or 0.0) <= LONGEST_HOLD_S:
+                return f"{name}, {call}: hold for more than 0 and at most {LONGEST_HOLD_S:.0f} seconds"
+            if call.skill == "goto" and bound_for.setdefault(value, name) != name:
+                return f"{value} is given to {bound_for[value]} and {name}"
+            if call.skill == "yield":
+                if value == name:
+                    return f"{name}, {call}: a drone cannot yield to itself"
+                if waits.get(value) == name:
+                    return f"{value} and {name} yield to each other"
+                waits[name] = value
+    return None
+
+
+def straight_across(agents: int) -> Plan:
+    """Each drone on a layer of its own, from its usual gate to the one across."""
+    lines = []
+    for drone in range(agents):
+        layer, across = drone % len(LAYERS) + 1, (drone + GATES // 2) % GATES + 1
+        lines.append((drone, (SkillCall("layer", (str(layer),)), SkillCall("goto", (gate_name(across),)))))
+    return Plan(tuple(lines))

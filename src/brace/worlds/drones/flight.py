@@ -1,27 +1,34 @@
-"""Who is where and flies whereto: our drones, the intruder, the wind. No plans and no words."""
+"""Who is where and flies whereto, and what went wrong: drones, the intruder, the wind. No plans, no words."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from brace.plan import SkillCall
 from brace.worlds.drones.airspace import SPACING, Vector, altitude, departure, nearest_layer, parking
-from brace.worlds.drones.monitor import CLIMB_GAIN, CLIMB_LIMIT, Track
-from brace.worlds.drones.safety import SafetyRecord
 from brace.worlds.drones.scenario import Gust, Intruder, Scenario
 from brace.worlds.drones.simulator import Swarm
 
-ARRIVED = 0.4
-"""Metres from its place at which a drone is there."""
-BRAKE_S = 0.6
+_ARRIVED, _INTRUDER_GONE = 0.4, 1.0
+"""Metres from its place at which a drone is there, and from its end at which the intruder is out of sight."""
+_BRAKE_S = 0.6
 """A drone that is to hover does so where it comes to rest: this many seconds of its speed ahead."""
-HOVER_SPEED = 1.0
-APPROACH_GAIN = 1.2
-"""Metres a second for each metre from the target: drones slow down before they stop."""
-INTRUDER_GONE = 1.0
-"""Metres from its end at which the intruder is out of sight."""
+_HOVER_SPEED, _APPROACH_GAIN = 1.0, 1.2
+"""Metres a second, and metres a second for each metre from the target: drones slow down before they stop."""
+CLIMB_GAIN, CLIMB_LIMIT = 1.5, 1.5
+"""A drone's vertical speed for each metre it is off its layer, and at most, in metres a second."""
+_NEAR, _NEAR_HEIGHT = 0.9, 0.3
+"""Closer than this, horizontally and vertically, is a near miss."""
+_FARTHEST = 20.0
+"""No two are ever farther apart: the least distance of one that is alone."""
+_INSIDE = 0.3
+"""Within this of a layer's middle a drone is inside it."""
+PASSAGE_S, CLOSED_LIMIT_S = 1.0, 4.0
+"""How long each stay inside a closed layer may last for nothing (to pass through it, or to leave it), and
+what all drones together may spend there beyond that."""
 
 
 @dataclass(slots=True)
@@ -52,6 +59,62 @@ class Pilot:
     def height(self) -> float:
         """Where it is to be, in metres."""
         return altitude(self.layer) - (SPACING / 2 if self.aside else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """How one drone may go on: straight to a place at a speed, then staying; meanwhile to an altitude."""
+
+    drone: int
+    position: Vector
+    target: Vector
+    speed: float
+    altitude: float
+
+
+class SafetyRecord:
+    """The safety figures of one episode, kept step by step."""
+
+    def __init__(self, drones: int, dt: float) -> None:
+        self.collided: set[tuple[int, int]] = set()
+        """Pairs that touched; -1 is the ground."""
+        self.near_misses = 0
+        self.min_distance = _FARTHEST
+        self.closed_s = 0.0
+        self._near: set[tuple[int, int]] = set()
+        self._stay = [0.0] * drones
+        self._drones, self._dt = drones, dt
+
+    @property
+    def lost(self) -> bool:
+        """Whether the episode can no longer be a success."""
+        return bool(self.collided) or self.closed_s >= CLOSED_LIMIT_S
+
+    def update(
+        self,
+        positions: Vector,
+        touched: Iterable[tuple[int, int]],
+        closed: Iterable[int],
+        bound: Iterable[int],
+    ) -> None:
+        """Take one step in: all that are in the air, and our drones that the layers' rules bind."""
+        self.collided |= set(touched)
+        near = set()
+        for one in range(len(positions)):
+            for other in range(one + 1, len(positions)):
+                gap = positions[one] - positions[other]
+                self.min_distance = min(self.min_distance, float(np.linalg.norm(gap)))
+                if np.hypot(gap[0], gap[1]) < _NEAR and abs(gap[2]) < _NEAR_HEIGHT:
+                    near.add((one, other))
+        self.near_misses += len(near - self._near)
+        self._near = near
+        levels = [altitude(layer) for layer in closed]
+        watched = set(bound)
+        for drone in range(self._drones):
+            inside = drone in watched and any(abs(positions[drone][2] - level) < _INSIDE for level in levels)
+            self._stay[drone] = self._stay[drone] + self._dt if inside else 0.0
+            if self._stay[drone] > PASSAGE_S + 1e-9:
+                self.closed_s += self._dt
 
 
 class Flight:
@@ -100,7 +163,7 @@ class Flight:
     def intruder_leaves(self) -> bool:
         """Take the intruder away if it has reached its end."""
         intruder = self.intruder
-        if intruder is None or np.linalg.norm(intruder.end - self._all[-1][:2]) >= INTRUDER_GONE:
+        if intruder is None or np.linalg.norm(intruder.end - self._all[-1][:2]) >= _INTRUDER_GONE:
             return False
         self.intruder = None
         self._swarm.dismiss_intruder()
@@ -110,10 +173,10 @@ class Flight:
         """Let a drone fly to a gate, or hover."""
         pilot = self.pilots[drone]
         if gate is None and pilot.flying_to is not None:
-            pilot.hover = (self._all[drone] + BRAKE_S * self._velocities[drone])[:2]
+            pilot.hover = (self._all[drone] + _BRAKE_S * self._velocities[drone])[:2]
         pilot.flying_to = gate
         if gate is None:
-            self._fly(drone, pilot.hover, HOVER_SPEED, pilot.height)
+            self._fly(drone, pilot.hover, _HOVER_SPEED, pilot.height)
         else:
             pilot.parked = None
             self._fly(drone, parking(gate), pilot.speed, pilot.height)
@@ -121,7 +184,7 @@ class Flight:
     def _fly(self, index: int, target: Vector, speed: float, height: float) -> None:
         way = target - self._all[index][:2]
         distance = float(np.linalg.norm(way))
-        flat = way * (min(speed, APPROACH_GAIN * distance) / max(distance, 1e-9))
+        flat = way * (min(speed, _APPROACH_GAIN * distance) / max(distance, 1e-9))
         climb = np.clip(CLIMB_GAIN * (height - self._all[index][2]), -CLIMB_LIMIT, CLIMB_LIMIT)
         self._swarm.command(index, np.append(flat, climb))
 
@@ -143,7 +206,7 @@ class Flight:
         arrived = []
         for drone, pilot in enumerate(self.pilots):
             gate = pilot.flying_to
-            if gate is not None and np.linalg.norm(parking(gate) - self._all[drone][:2]) <= ARRIVED:
+            if gate is not None and np.linalg.norm(parking(gate) - self._all[drone][:2]) <= _ARRIVED:
                 pilot.parked, pilot.flying_to, pilot.hover = gate, None, parking(gate)
                 arrived.append((drone, gate))
         return arrived
@@ -165,7 +228,7 @@ class Flight:
         """How each goes on as it is flying now."""
         tracks = []
         for drone, pilot in enumerate(self.pilots):
-            target, speed = pilot.hover, HOVER_SPEED
+            target, speed = pilot.hover, _HOVER_SPEED
             if pilot.flying_to is not None:
                 target, speed = parking(pilot.flying_to), pilot.speed
             tracks.append(Track(drone, self._all[drone], target, speed, pilot.height))

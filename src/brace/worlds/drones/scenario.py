@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,7 @@ class Difficulty:
     horizon: float
     """How far the monitor looks ahead, in seconds."""
     limit_s: float
+    """When an episode ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +38,11 @@ class Disturbance:
     intruders: int
     intruder_speed: float
     goal_changes: int
+    """How often the tower sends a drone elsewhere."""
     gust_gap: tuple[float, float] | None
+    """Between two gusts."""
     gust_speed: float
+    """Of the strongest."""
 
 
 DIFFICULTIES = {
@@ -52,8 +57,7 @@ DISTURBANCES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LayerSwitch:
+class LayerSwitch(NamedTuple):
     """The tower closes a layer or opens it again."""
 
     at: float
@@ -61,8 +65,7 @@ class LayerSwitch:
     closed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class GoalChange:
+class GoalChange(NamedTuple):
     """The tower sends a drone elsewhere."""
 
     at: float
@@ -70,8 +73,7 @@ class GoalChange:
     gate: int
 
 
-@dataclass(frozen=True, slots=True)
-class Intruder:
+class Intruder(NamedTuple):
     """A drone that is not ours flies straight through."""
 
     at: float
@@ -81,8 +83,7 @@ class Intruder:
     speed: float
 
 
-@dataclass(frozen=True, slots=True)
-class Gust:
+class Gust(NamedTuple):
     """Wind over the whole intersection."""
 
     at: float

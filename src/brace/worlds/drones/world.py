@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from brace.context import Segment
 from brace.controller import Signals
-from brace.errors import ConfigError, suggestion
+from brace.errors import ConfigError
+from brace.options import check_choices
 from brace.plan import Plan, SkillCall
 from brace.registry import worlds
 from brace.worlds.base import WorldInfo, need_simulator
@@ -15,33 +16,31 @@ from brace.worlds.drones import airspace, reading
 from brace.worlds.drones.airspace import GATES, INTRUDER, drone_name, gate_name
 from brace.worlds.drones.drawing import Scene, draw
 from brace.worlds.drones.flight import Flight, Pilot
-from brace.worlds.drones.plans import objection, straight_across
+from brace.worlds.drones.monitor import Monitor
 from brace.worlds.drones.scenario import (
     DIFFICULTIES,
     DISTURBANCES,
     GoalChange,
     Gust,
-    Happening,
     Intruder,
     LayerSwitch,
     Scenario,
     draw_scenario,
 )
 from brace.worlds.drones.simulator import Swarm, quiet
-from brace.worlds.drones.watch import Watch
 from brace.worlds.following import SkillWorld
 
 if TYPE_CHECKING:
     from brace.context.segments import Kind
     from brace.worlds.base import Frame
 
-MOST_AGENTS = GATES
 TELEMETRY_STEPS = 10
 YIELD_S = 8.0
 IDLE_S = 1.5
 
 
 @worlds.register("drones-v1")
+@dataclass(eq=False)
 class DronesWorld(SkillWorld):
     """Drones cross an intersection in flight layers; the tower closes layers and changes goals.
 
@@ -51,55 +50,47 @@ class DronesWorld(SkillWorld):
     """
 
     info = WorldInfo(
-        "drones cross an intersection in flight layers that close and open again",
-        "drones (AirSim)",
-        real=True,
-        extra="drones",
-        modules=("PyFlyt", "pybullet"),
-    )
+        "drones cross an intersection in flight layers that close and open again", "drones (AirSim)",
+        real=True, extra="drones", modules=("PyFlyt", "pybullet"),
+    )  # fmt: skip
     id = "drones-v1"
     dt = 0.1
 
-    def __init__(
-        self,
-        *,
-        agents: int = 4,
-        difficulty: Literal["easy", "normal", "hard"] = "normal",
-        disturbance: Literal["none", "normal", "strong"] = "normal",
-    ) -> None:
+    agents: int = 4
+    """Drones, 1 to 8: one for each gate."""
+    difficulty: Literal["easy", "normal", "hard"] = "normal"
+    """How many layers are closed, how fast the drones fly, how far ahead the monitor looks, and the time."""
+    disturbance: Literal["none", "normal", "strong"] = "normal"
+    """How often layers close, goals change, intruders come and gusts blow."""
+
+    def __post_init__(self) -> None:
+        check_choices(self, f"world {self.id!r}")
+        if not 1 <= self.agents <= GATES:
+            raise ConfigError(f"world {self.id!r}: agents = {self.agents}; choose 1 to {GATES}")
         super().__init__()
-        if difficulty not in DIFFICULTIES:
-            raise ConfigError(f"{self.id}: difficulty {difficulty!r}{suggestion(difficulty, DIFFICULTIES)}")
-        if disturbance not in DISTURBANCES:
-            raise ConfigError(
-                f"{self.id}: disturbance {disturbance!r}{suggestion(disturbance, DISTURBANCES)}"
-            )
-        if not 1 <= agents <= MOST_AGENTS:
-            raise ConfigError(f"{self.id}: agents = {agents}; choose 1 to {MOST_AGENTS}, one for each gate")
-        self.skills, self.names = airspace.skill_set(agents), airspace.argument_names(agents)
-        self._agents = agents
-        self._difficulty, self._disturbance = DIFFICULTIES[difficulty], DISTURBANCES[disturbance]
-        self.max_steps = round(self._difficulty.limit_s / self.dt)
+        self.skills, self.names = airspace.skill_set(self.agents), airspace.argument_names(self.agents)
+        self._level = DIFFICULTIES[self.difficulty]
+        self.max_steps = round(self._level.limit_s / self.dt)
         with quiet():
             pyflyt = need_simulator("PyFlyt.core", self.info, self.id)
-        self._swarm = Swarm(pyflyt, agents)
+        self._swarm = Swarm(pyflyt, self.agents)
         self.reset(0)
 
     def reset(self, seed: int) -> None:
         """All hover at their start gates, on open layers."""
-        super().__init__()
-        scenario = draw_scenario(seed, self._agents, self._difficulty, self._disturbance)
+        self._plan, self._done = Plan(), {}
+        scenario = draw_scenario(seed, self.agents, self._level, DISTURBANCES[self.disturbance])
         self._flight = Flight(self._swarm, scenario, seed, self.dt)
-        self._watch = Watch(self._agents, self._difficulty.horizon)
-        self._coming: list[Happening] = list(scenario.happenings)
+        self._monitor = Monitor(self.agents, self._level.horizon)
+        self._coming = list(scenario.happenings)
         self._step = 0
         self._events = Signals()
         self._goal_changed = False
         self._told_plan = ""
         self._news = self._introduction(scenario)
-        for drone in range(self._agents):
+        for drone in range(self.agents):
             self._tell("observation", self._telemetry(drone), drone)
-        for line in self._watch.report(self._flight, 0.0)[0]:
+        for line in self._monitor.report(self._flight, 0.0)[0]:
             self._tell("observation", line)
 
     def _introduction(self, scenario: Scenario) -> list[Segment]:
@@ -112,7 +103,7 @@ class DronesWorld(SkillWorld):
                 )
                 for drone, (a, b) in routes
             ),
-            Segment("goal", f"all drones at their gates in {round(self._difficulty.limit_s)} seconds"),
+            Segment("goal", f"all drones at their gates in {round(self._level.limit_s)} seconds"),
             Segment("safety", "never stay in a closed layer"),
             Segment("safety", "drones that cross need different layers"),
             *(Segment("message", _switch_text(layer, closed)) for layer, closed in scenario.log),
@@ -154,37 +145,39 @@ class DronesWorld(SkillWorld):
 
     def line_for(self, plan: Plan, before: Plan) -> str:
         """A plan is told once, however often it is written again."""
-        told, self._told_plan = self._told_plan, str(plan)
-        return "" if plan.is_empty or told == self._told_plan else self._told_plan
+        if plan.is_empty or str(plan) == self._told_plan:
+            return ""
+        self._told_plan = str(plan)
+        return self._told_plan
 
     def refuse(self, plan: Plan) -> str | None:
         """Gates given twice and waits that cannot end."""
-        return objection(plan)
+        return airspace.objection(plan)
 
     def default_plan(self) -> Plan:
         """Straight across on the usual layers, which is right if nothing is ever different."""
-        return straight_across(self._agents)
+        return airspace.straight_across(self.agents)
 
     def truth_plan(self) -> Plan:
         """The reader's rule on the facts as they are."""
         pilots = self._flight.pilots
-        layers = {number: self._flight.layer_of(number) for number in range(self._agents + 1)}
+        layers = {number: self._flight.layer_of(number) for number in range(self.agents + 1)}
         return reading.decide(
             reading.Facts(
-                agents=self._agents,
+                agents=self.agents,
                 goals={drone: pilot.goal for drone, pilot in enumerate(pilots)},
                 parked={
                     drone: pilot.parked for drone, pilot in enumerate(pilots) if pilot.parked is not None
                 },
                 layers={number: layer for number, layer in layers.items() if layer is not None},
                 closed=set(self._flight.closed),
-                crossing=set(self._watch.find(self._flight)),
+                crossing=set(self._monitor.find(self._flight)),
             )
         )
 
     def read(self, prompt: str) -> Plan:
         """The plan of one who reads this text and knows nothing else."""
-        return reading.read(prompt, self._agents)
+        return reading.read(prompt, self.agents)
 
     def step(self, *, hold: bool) -> None:
         """What is due happens, the drones fly or hover, and the monitor looks at the result."""
@@ -199,7 +192,7 @@ class DronesWorld(SkillWorld):
             self._tell("message", "intruder gone")
         for one, other in sorted(flight.advance()):
             for drone in (one, other):
-                if 0 <= drone < self._agents:
+                if 0 <= drone < self.agents:
                     self._tell("failure", "touched something and is down", drone)
         for drone, arrived_at in flight.arrivals():
             self._tell("action", f"arrived at {gate_name(arrived_at)}", drone)
@@ -215,7 +208,7 @@ class DronesWorld(SkillWorld):
     def _look(self, hold: bool) -> None:
         """Let the monitor report, and sum the step up."""
         flight = self._flight
-        lines, new = self._watch.report(flight, self._step * self.dt)
+        lines, new = self._monitor.report(flight, self._step * self.dt)
         for line in lines:
             self._tell("observation", line)
         if not hold:
@@ -225,7 +218,7 @@ class DronesWorld(SkillWorld):
             succeeded=self._succeeded,
             deadlock=any(pilot.idle_s >= IDLE_S for pilot in flight.pilots),
             divergence=float(self._diverged),
-            hazard=self._watch.hazard(flight),
+            hazard=self._monitor.hazard(flight),
             goal_changed=self._goal_changed,
         )
 
@@ -298,8 +291,8 @@ class DronesWorld(SkillWorld):
 
     def _in_the_way(self, drone: int, other: str) -> bool:
         """Whether the monitor's last word on the two is that they cross."""
-        number = self._agents if other == INTRUDER else _number(other)
-        return (min(drone, number), max(drone, number)) in self._watch.crossings
+        number = self.agents if other == INTRUDER else _number(other)
+        return (min(drone, number), max(drone, number)) in self._monitor.crossings
 
     def _end_skill(self, drone: int) -> None:
         self.finish(drone)

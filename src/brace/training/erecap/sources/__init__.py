@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from brace.training.erecap.sources.alfred import alfred_records
-from brace.training.erecap.sources.babyai_runs import babyai_records
-from brace.training.erecap.sources.instruct import instruct_records
-from brace.training.erecap.sources.keys import key_records
-from brace.training.erecap.sources.long_context import multi_news_records, niah_records
-from brace.training.erecap.sources.multi_agent import multi_agent_records
+from brace.training.erecap.sources.episodes import (
+    alfred_records,
+    babyai_records,
+    multi_agent_records,
+    teach_records,
+)
 from brace.training.erecap.sources.source import Record, Source
-from brace.training.erecap.sources.teach import teach_records
+from brace.training.erecap.sources.texts import (
+    instruct_records,
+    key_records,
+    multi_news_records,
+    niah_records,
+)
 from brace.training.erecap.sources.world_logs import world_records
 
 __all__ = ["SOURCES", "Record", "Source"]

@@ -14,8 +14,7 @@ from typing import get_args
 from brace.context import Kind, Segment
 from brace.context.segments import HEADER, LATEST_ONLY
 from brace.training.erecap.examples import BadRecordError, Example, Faults
-from brace.training.erecap.sources.files import UnreadableFileError
-from brace.training.erecap.sources.source import Record
+from brace.training.erecap.sources.source import Record, UnreadableFileError
 from brace.training.lessons import make_lesson
 from brace.training.logs import Log, read_logs
 from brace.training.readers import reader_of
