@@ -108,8 +108,6 @@ class Parts(Registry[type[T]]):
         return options_of(self.get(name))
 
     def _check(self, name: str, thing: object) -> None:
-        if getattr(thing, "__module__", "").startswith(("brace.worlds.d",)):
-            return  # TEMP
         contract = self._contract_class()
         if not (isinstance(thing, type) and issubclass(thing, contract)):
             raise ConfigError(
@@ -123,8 +121,8 @@ class Parts(Registry[type[T]]):
         options = {option.name for option in options_of(thing)}
         if unknown := sorted(inspect.signature(thing).parameters.keys() - options):
             raise ConfigError(
-                f"{self.family} {name!r}: {thing.__name__} takes {', '.join(unknown)}, which are no fields of a "
-                "dataclass; decorate it with @dataclass, and its fields are its options"
+                f"{self.family} {name!r}: {thing.__name__} takes {', '.join(unknown)}, which are no fields of "
+                "a dataclass; decorate it with @dataclass, and its fields are its options"
             )
 
 

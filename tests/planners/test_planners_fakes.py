@@ -13,8 +13,9 @@ import pytest
 from brace.callpath import Deadline
 from brace.context import WordTokenizer
 from brace.errors import BraceError, ConfigError, UnknownNameError
-from brace.planners import FunctionPlanner, Planner, Prompt, ProxyPlanner, fakes
+from brace.planners import FunctionPlanner, Planner, Prompt, fakes
 from brace.registry import planners
+from brace.worlds.proxy.planner import ProxyPlanner
 
 PLAN = "goto(hall); pickup(cup)"
 PROMPT = Prompt("[action 1] gap 9000 since 0 ok\n", 100)
