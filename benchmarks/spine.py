@@ -18,7 +18,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from brace.callpath import CallPath, CallResult, Mode, PlannerPool
+from brace.callpath import CallPath, CallResult, Mode
 from brace.callpath.compress import Recency
 from brace.context import ContextBuffer, Segment, WordTokenizer, plan_template
 from brace.controller import Budget, Controller, ControllerConfig, FixedPolicy, Signals
@@ -30,7 +30,7 @@ from brace.ledger.writer import LedgerWriter
 from brace.loop.config import LoopConfig
 from brace.loop.core import LoopCore
 from brace.plan import Plan
-from brace.planners import FunctionPlanner
+from brace.planners import FunctionPlanner, PlannerPool
 
 Row = tuple[str, float, str, float | None]
 

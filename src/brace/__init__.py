@@ -11,12 +11,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from brace.callpath import PlannerPool
     from brace.context import HfTokenizer, Segment
     from brace.controller import ControllerConfig
     from brace.errors import BraceError
     from brace.loop.agent import Agent, AgentStep
     from brace.plan import Arg, Plan, Skill, SkillSet
+    from brace.planners import PlannerPool
 
 __version__ = "0.1.0"
 __all__ = [
@@ -42,7 +42,7 @@ _HOMES = {
     "ControllerConfig": "brace.controller",
     "HfTokenizer": "brace.context",
     "Plan": "brace.plan",
-    "PlannerPool": "brace.callpath",
+    "PlannerPool": "brace.planners",
     "Segment": "brace.context",
     "Skill": "brace.plan",
     "SkillSet": "brace.plan",

@@ -121,7 +121,7 @@ class Parts(Registry[type[T]]):
         options = {option.name for option in options_of(thing)}
         if unknown := sorted(inspect.signature(thing).parameters.keys() - options):
             raise ConfigError(
-                f"{self.family} {name!r}: {thing.__name__} takes {', '.join(unknown)}, which are no fields of "
+                f"{self.family} {name!r}: {thing.__name__} takes {', '.join(unknown)}, no fields of "
                 "a dataclass; decorate it with @dataclass, and its fields are its options"
             )
 

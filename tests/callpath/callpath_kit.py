@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, trainers
 
-from brace.callpath import Answer, CallPath, Deadline, Fit, Mode, OpenCall, PlannerPool, Retrieve, Stage
+from brace.callpath import CallPath, Fit, Mode, OpenCall, Retrieve, Stage
 from brace.callpath.compress import Compressor
 from brace.callpath.retrieve import Retriever
 from brace.context import (
@@ -32,7 +32,7 @@ from brace.context import (
     plan_template,
 )
 from brace.plan import SkillSet
-from brace.planners import Limits, Planner, Prompt
+from brace.planners import Answer, Deadline, Limits, Planner, PlannerPool, Prompt
 from brace.registry import compressors
 
 KINDS: tuple[Kind, ...] = (

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import pytest
 from callpath_kit import SLACK_MS, Gate, Scripted, call, patient
 
-from brace.callpath.pool import HUNG_AFTER_S
 from brace.plan import Arg, Skill, SkillSet
 from brace.planners import FunctionPlanner, Limits, Planner, Prompt
+from brace.planners.pool import HUNG_AFTER_S
 from brace.registry import planners
 
 SKILLS = SkillSet([Skill("goto", (Arg("place", "name"),)), Skill("pickup", (Arg("thing", "name"),))])

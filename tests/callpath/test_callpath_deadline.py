@@ -9,8 +9,8 @@ import time
 import pytest
 from callpath_kit import background, patient
 
-from brace.callpath import Deadline
 from brace.errors import BraceError, LimitExceededError
+from brace.planners import Deadline
 
 
 @patient

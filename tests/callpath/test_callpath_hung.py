@@ -9,11 +9,10 @@ from collections.abc import Iterator
 import pytest
 from callpath_kit import SLACK_MS, patient, pool_of, prompt_of, until
 
-from brace.callpath import Answer, Deadline, PlannerPool
-from brace.callpath import pool as pool_module
-from brace.callpath.pool import MOST_HUNG
 from brace.context import Tokenizer, WordTokenizer
-from brace.planners import Limits, Planner, Prompt
+from brace.planners import Answer, Deadline, Limits, Planner, PlannerPool, Prompt
+from brace.planners import pool as pool_module
+from brace.planners.pool import MOST_HUNG
 from brace.registry import planners
 
 

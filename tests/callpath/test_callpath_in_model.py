@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from brace.callpath import CallPath, Fit, Mode, OpenCall, PlannerPool
+from brace.callpath import CallPath, Fit, Mode, OpenCall
 from brace.callpath.compress import InModel
 from brace.context import ContextBuffer, Segment, WordTokenizer, plan_template
 from brace.errors import ConfigError
-from brace.planners import Limits, Planner, Prompt, Usage
+from brace.planners import Limits, Planner, PlannerPool, Prompt, Usage
 
 
 class FakePruner(Planner):

@@ -9,13 +9,13 @@ from contextlib import suppress
 import pytest
 from callpath_kit import SLACK_MS, TEMPLATE, Gate, Recorder, call, compressor, lines_of, patient, pool_of
 
-from brace.callpath import Answer, CallPath, Deadline, Fit, Mode, OpenCall
+from brace.callpath import CallPath, Fit, Mode, OpenCall
 from brace.callpath.compress import Compressor
 from brace.callpath.phases import PhaseClock
 from brace.callpath.retrieve import LexicalRetriever
 from brace.context import Line, Segment
 from brace.ledger.records import Phase
-from brace.planners import Planner
+from brace.planners import Answer, Deadline, Planner
 from brace.registry import planners
 
 LINES = lines_of([Segment("task", "tidy"), *(Segment("observation", f"door {n} shut", n) for n in range(60))])

@@ -22,9 +22,9 @@ from callpath_kit import (
     until,
 )
 
-from brace.callpath import Answer, CallPath, Deadline, Fit, Mode, PlannerPool
+from brace.callpath import CallPath, Fit, Mode
 from brace.errors import BraceError
-from brace.planners import Limits, Prompt
+from brace.planners import Answer, Deadline, Limits, PlannerPool, Prompt
 
 
 class Watched(Deadline):

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brace.callpath import Answer
 from brace.callpath.answer import read_plan
-from brace.callpath.pool import AnswerStatus
 from brace.plan import Arg, Skill, SkillSet, parse
+from brace.planners import Answer
+from brace.planners.base import AnswerStatus
 
 SKILLS = SkillSet(
     [

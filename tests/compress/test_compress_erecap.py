@@ -10,12 +10,12 @@ import pytest
 import torch
 from compress_contexts import TOKENIZERS, lines_of, total
 
-from brace.callpath import CallPath, Deadline, Fit, Mode, OpenCall, PlannerPool
+from brace.callpath import CallPath, Fit, Mode, OpenCall
 from brace.callpath.compress import Erecap
 from brace.context import Line, PromptTemplate, Segment, plan_template
 from brace.erecap.scorers import Predictor, ScoreInput, Scorer
 from brace.errors import ConfigError
-from brace.planners import FunctionPlanner
+from brace.planners import Deadline, FunctionPlanner, PlannerPool
 from brace.registry import compressors, scorers
 from tiny_model import tiny
 

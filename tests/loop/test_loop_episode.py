@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from brace.callpath import CallPath, Fit, Mode, PlannerPool
+from brace.callpath import CallPath, Fit, Mode
 from brace.callpath.compress import NoCompression
 from brace.context import plan_template
 from brace.controller import Budget, Controller, ControllerConfig, FixedPolicy
@@ -15,7 +15,7 @@ from brace.loop.clocks import ModelledClock, WallClock
 from brace.loop.config import LoopConfig
 from brace.loop.core import LoopCore
 from brace.loop.episode import EpisodeLoop
-from brace.planners import FunctionPlanner
+from brace.planners import FunctionPlanner, PlannerPool
 from fake_world import SKILLS, FakeLine
 
 

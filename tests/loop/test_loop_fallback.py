@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from brace.callpath import CallPath, Fit, Mode, PlannerPool
+from brace.callpath import CallPath, Fit, Mode
 from brace.callpath.compress import NoCompression
 from brace.context import plan_template
 from brace.controller import CallOutcome, Controller, ControllerConfig, FixedPolicy, Signals
@@ -17,7 +17,7 @@ from brace.ledger.records import Call, Record
 from brace.loop.config import LADDER, LoopConfig
 from brace.loop.core import LoopCore
 from brace.plan import parse
-from brace.planners import FunctionPlanner
+from brace.planners import FunctionPlanner, PlannerPool
 from fake_world import SKILLS, FakeLine
 
 

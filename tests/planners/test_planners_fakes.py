@@ -10,10 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from brace.callpath import Deadline
 from brace.context import WordTokenizer
 from brace.errors import BraceError, ConfigError, UnknownNameError
-from brace.planners import FunctionPlanner, Planner, Prompt, fakes
+from brace.planners import Deadline, FunctionPlanner, Planner, Prompt, fakes
 from brace.registry import planners
 from brace.worlds.proxy.planner import ProxyPlanner
 

@@ -6,10 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from brace.callpath import Deadline
 from brace.errors import ConfigError
 from brace.plan import Arg, Plan, Skill, SkillSet, parse
-from brace.planners import Planner, Prompt
+from brace.planners import Deadline, Planner, Prompt
 from brace.registry import planners
 
 PROMPT = Prompt("go to 7\n", 3)

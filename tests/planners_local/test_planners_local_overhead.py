@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from planners_local_kit import TEAM, WORLD, history
 
-from brace.callpath import CallPath, CallRequest, Deadline, Mode, PlannerPool
+from brace.callpath import CallPath, CallRequest, Mode
 from brace.callpath.compress import Recency
 from brace.context import ContextBuffer, plan_template
 from brace.errors import ConfigError
+from brace.planners import Deadline, PlannerPool
 from brace.planners.local import TransformersPlanner
 
 

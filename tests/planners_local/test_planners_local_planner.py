@@ -23,12 +23,12 @@ from planners_local_kit import (
 )
 
 from brace import Agent
-from brace.callpath import CallPath, CallRequest, Deadline, Mode, PlannerPool
+from brace.callpath import CallPath, CallRequest, Mode
 from brace.callpath.compress import InModel
 from brace.context import ContextBuffer, plan_template
 from brace.errors import ConfigError
 from brace.plan import parse, parse_partial
-from brace.planners import Planner, Prompt, Usage
+from brace.planners import Deadline, Planner, PlannerPool, Prompt, Usage
 from brace.planners.local import TransformersPlanner
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec
 
-from brace.callpath import Answer, CallPath, Deadline, Mode, PlannerPool
+from brace.callpath import CallPath, Mode
 from brace.callpath.compress import NoCompression
 from brace.context import plan_template
 from brace.controller import Budget, Controller, ControllerConfig, FixedPolicy
@@ -23,7 +23,7 @@ from brace.loop.clocks import WallClock
 from brace.loop.config import LoopConfig
 from brace.loop.core import LoopCore
 from brace.loop.episode import EpisodeLoop
-from brace.planners import Prompt
+from brace.planners import Answer, Deadline, PlannerPool, Prompt
 from brace.planners.openai import OpenAIPlanner
 from fake_world import SKILLS, FakeLine
 

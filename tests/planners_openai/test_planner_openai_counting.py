@@ -31,11 +31,11 @@ from fake_server import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brace.callpath import CallPath, CallRequest, Deadline, Mode
+from brace.callpath import CallPath, CallRequest, Mode
 from brace.callpath.compress import NoCompression
 from brace.context import PromptTemplate, Tokenizer, WordTokenizer
 from brace.errors import ConfigError
-from brace.planners import Usage
+from brace.planners import Deadline, Usage
 from brace.planners.endpoint import counting
 from brace.planners.endpoint.counting import CountCheck, EstimateTokenizer, spans_of_pieces
 

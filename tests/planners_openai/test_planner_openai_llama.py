@@ -11,10 +11,9 @@ import pytest
 from fake_server import KEY, ask, patient, planner_at, play, pool_at, prompt_of
 from llama_server import llama_server, missing
 
-from brace.callpath import Answer, PlannerPool
 from brace.errors import ConfigError
 from brace.plan import Arg, Skill, SkillSet, parse_partial
-from brace.planners import Prompt
+from brace.planners import Answer, PlannerPool, Prompt
 from brace.planners.endpoint.answers import outside
 from brace.planners.endpoint.counting import EstimateTokenizer
 

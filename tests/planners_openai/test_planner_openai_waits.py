@@ -29,7 +29,7 @@ from fake_server import (
     trickles,
 )
 
-from brace.callpath import Deadline
+from brace.planners import Deadline
 
 CALLS = 100
 ERROR = '{"error": {"message": "busy"}}'

@@ -7,9 +7,8 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brace.callpath import Deadline
 from brace.plan import Plan, parse
-from brace.planners import Prompt
+from brace.planners import Deadline, Prompt
 from brace.worlds.proxy.planner import FULL, ProxyPlanner
 from brace.worlds.proxy.world import SKILLS, ProxyV2, background
 

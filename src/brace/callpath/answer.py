@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from brace.callpath.call import OpenCall
-from brace.callpath.pool import Answer
 from brace.ledger.records import Status
 from brace.plan import Plan, PlanSyntaxError, SkillSet, parse, parse_partial
-from brace.planners.base import Usage
+from brace.planners.base import Answer, Usage
 
 
 def read_answer(call: OpenCall, answer: Answer, skills: SkillSet | None) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from brace.callpath.deadline import Deadline
 from brace.callpath.phases import PhaseClock
 from brace.context import Line, PromptTemplate, Tokenizer, WordTokenizer, plan_template
 from brace.errors import LimitExceededError
 from brace.ledger.records import Status
 from brace.plan import Plan
 from brace.planners.base import LineSpan, Planner, Prompt
+from brace.planners.deadline import Deadline
 
 
 @dataclass(slots=True, kw_only=True)

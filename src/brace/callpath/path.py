@@ -9,12 +9,12 @@ from typing import Any
 
 from brace.callpath.answer import read_answer
 from brace.callpath.call import OpenCall, Stage
-from brace.callpath.deadline import Deadline
-from brace.callpath.pool import Answer, PlannerPool
 from brace.context import Line, PromptTemplate
 from brace.errors import ConfigError, LimitExceededError
 from brace.plan import SkillSet
-from brace.planners.base import Prompt
+from brace.planners.base import Answer, Prompt
+from brace.planners.deadline import Deadline
+from brace.planners.pool import PlannerPool
 
 Ask = Callable[[Prompt, Deadline], Answer]
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from brace.callpath import PlannerPool
 from brace.callpath.compress import Compressor
 from brace.context import Segment, Tokenizer
 from brace.controller import CallOutcome, ControllerConfig, Decision, Severity, Signals
@@ -29,6 +28,7 @@ from brace.loop.core import Accept, LoopCore, NoLedger
 from brace.loop.flight import Flight
 from brace.options import checked
 from brace.plan import Plan, SkillSet
+from brace.planners import PlannerPool
 from brace.planners.base import Planner
 from brace.planners.function import FunctionPlanner
 from brace.registry import planners

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from brace.callpath import CallPath, Fit, Mode, PlannerPool, Retrieve, Stage
+from brace.callpath import CallPath, Fit, Mode, Retrieve, Stage
 from brace.callpath.compress import Compressor
 from brace.context import find_template
 from brace.controller import Budget, Rules
@@ -15,6 +15,7 @@ from brace.ledger.scan import read_records
 from brace.loop.clocks import Clock, ModelledClock, ReplayClock, WallClock
 from brace.loop.config import ModeConfig, RunConfig
 from brace.plan import SkillSet
+from brace.planners import PlannerPool
 from brace.registry import budget_policies, compressors, planners, retrievers, rules, worlds
 from brace.worlds import World
 

@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
-from brace.callpath import Answer, CallPath, Deadline, OpenCall
+from brace.callpath import CallPath, OpenCall
 from brace.callpath.compress import InModel
-from brace.callpath.pool import AnswerStatus
 from brace.errors import BraceError
 from brace.ledger.records import Call, LatencyKind, Phase, Status
 from brace.plan import Plan
-from brace.planners.base import Prompt, Usage
+from brace.planners import Answer, Deadline
+from brace.planners.base import AnswerStatus, Prompt, Usage
 
 CallKey = tuple[int, int]
 """(episode, number of the call within it)."""

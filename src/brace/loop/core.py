@@ -7,27 +7,23 @@ user's own loop.
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 import zlib
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from brace.callpath import CallPath, Deadline, OpenCall
+from brace.callpath import CallPath, OpenCall
 from brace.callpath.phases import PhaseClock
 from brace.context import ContextBuffer, Segment
 from brace.controller import CallOutcome, Decision, Rules, Signals
 from brace.ledger.records import Call, Fallback, LatencyKind, Record, Step
 from brace.loop.config import LoopConfig
+from brace.loop.signals import signals_to_record
 from brace.plan import Plan, is_change, normal_form, parse
+from brace.planners import Deadline
 from brace.worlds.base import PlanHolder
 
 S = TypeVar("S")
-_FLOATS = ("progress", "divergence")
-_SIGNAL_DEFAULTS = {
-    f.name: f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
-    for f in dataclasses.fields(Signals)
-}
 _SAME = [name for name in Call.__struct_fields__ if name in OpenCall.__slots__ and name != "plan"]
 """What a call under way and its record both say, in the same words."""
 
@@ -216,32 +212,3 @@ def tell_plan(holder: PlanHolder, plan: Plan, step: int) -> tuple[str | None, li
         return refusal, [Segment("failure", f"plan refused: {refusal}", step)]
     line = holder.line_for(plan, before)
     return None, [Segment("plan", line, step)] if line else []
-
-
-def signals_to_record(signals: Signals) -> dict[str, Any] | None:
-    """The fields that say something."""
-    said: dict[str, Any] = {
-        name: value
-        for name, default in _SIGNAL_DEFAULTS.items()
-        if (value := getattr(signals, name)) != default
-    }
-    for name in _FLOATS:
-        # JSON has no infinity and no NaN, and the replayed controller must see them as they were.
-        if name in said and not math.isfinite(said[name]):
-            said[name] = str(said[name])
-    if signals.readings:
-        said["readings"] = {name: str(value) for name, value in signals.readings.items()}
-    if signals.outcome is not None:
-        said["outcome"] = dataclasses.asdict(signals.outcome)
-    return said or None
-
-
-def signals_from_record(said: dict[str, Any] | None) -> Signals:
-    """The reverse."""
-    said = dict(said or {})
-    said |= {name: float(said[name]) for name in _FLOATS if name in said}
-    if "readings" in said:
-        said["readings"] = {name: float(value) for name, value in said["readings"].items()}
-    if "outcome" in said:
-        said["outcome"] = CallOutcome(**said["outcome"])
-    return Signals(**said)

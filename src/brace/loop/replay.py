@@ -13,7 +13,7 @@ from brace.ledger.records import Step
 from brace.ledger.scan import read_records
 from brace.loop.build import build_rules
 from brace.loop.config import load_config
-from brace.loop.core import signals_from_record
+from brace.loop.signals import signals_from_record
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from brace.context import Tokenizer
 from brace.plan import SkillSet
@@ -49,6 +49,25 @@ class Usage:
     """Mean over the layers."""
     note: str = ""
     """Something to be kept with the call: a server that counts differently, say."""
+
+
+AnswerStatus = Literal["done", "cut", "shed", "cancelled", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of asking the planner."""
+
+    text: str
+    status: AnswerStatus
+    queue_ms: float = 0.0
+    prefill_ms: float = 0.0
+    """From the start to the first piece of text."""
+    decode_ms: float = 0.0
+    """From the first piece to the last."""
+    error: str = ""
+    cold: bool = False
+    usage: Usage | None = None
 
 
 class Limits(Protocol):

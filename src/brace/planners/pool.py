@@ -9,11 +9,10 @@ import threading
 import time
 import weakref
 from dataclasses import dataclass, field
-from typing import Literal
 
-from brace.callpath.deadline import Deadline
 from brace.errors import BraceError
-from brace.planners.base import Planner, Prompt, Usage
+from brace.planners.base import Answer, AnswerStatus, Planner, Prompt, Usage
+from brace.planners.deadline import Deadline
 
 HUNG_AFTER_S = 0.25
 """A cancelled planner that has not returned after this long is given up, and its place filled anew."""
@@ -22,24 +21,6 @@ MOST_HUNG = 16
 
 LEAVE_S = 1.0
 """At the program's end workers have this long to stop."""
-
-AnswerStatus = Literal["done", "cut", "shed", "cancelled", "failed"]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came of asking the planner."""
-
-    text: str
-    status: AnswerStatus
-    queue_ms: float = 0.0
-    prefill_ms: float = 0.0
-    """From the start to the first piece of text."""
-    decode_ms: float = 0.0
-    """From the first piece to the last."""
-    error: str = ""
-    cold: bool = False
-    usage: Usage | None = None
 
 
 class PlannerPool:
