@@ -189,6 +189,25 @@ def test_a_base_of_its_own_replaces_what_suites_share() -> None:
     assert list(first.config.modes) == ["pruned"]
 
 
+def test_parts_can_be_named_in_blocks_too() -> None:
+    blocks = [{"axes": {"method": ["No BRACE"]}}, {"axes": {"method": ["BRACE"]}, "grid": {"seed": [1, 2]}}]
+    base = {"world": "proxy-v2", "planner": "proxy-symbolic", "modes": {"full": {}, "pruned": {}}}
+    data = {"name": "b", "base": base, "blocks": blocks, "baseline": {"method": "No BRACE"}}
+    with pytest.raises(ConfigError, match="set must stand in its blocks"):
+        make_suite(data | {"set": {}}, "full", {})
+    suite = make_suite(data, "full", {})
+    assert [one.labels for one in suite.variants] == [
+        {"method": "No BRACE"},
+        {"method": "BRACE", "seed": "1"},
+        {"method": "BRACE", "seed": "2"},
+    ]
+    first, *others = suite.variants
+    # Who has no place on an axis is the baseline of all that have one.
+    assert [suite.baseline_of(one) for one in suite.variants] == [None, first, first]
+    assert not first.config.loop.enforce_deadline
+    assert all(one.config.loop.enforce_deadline for one in others)
+
+
 def told(episodes: int, success: float, folder: Path) -> str:
     """The line beneath the table that holds our success against a paper's."""
     data = SMALL | {

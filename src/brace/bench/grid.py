@@ -97,9 +97,10 @@ def find_file(name_or_path: str, known: Mapping[str, Path], what: str, others: I
     return Path(name_or_path)
 
 
-def expand(data: Mapping[str, Any], base: Mapping[str, Any], overrides: Mapping[str, Any]) -> list[Variant]:
-    """All runs that the grid in `data` makes of one base configuration."""
-    blocks = data.get("blocks") or [{key: data[key] for key in GRID_KEYS if key in data}]
+def expand(
+    blocks: Iterable[Mapping[str, Any]], base: Mapping[str, Any], overrides: Mapping[str, Any]
+) -> list[Variant]:
+    """All runs that these {set, grid, axes} make of one base configuration."""
     variants = []
     for block in blocks:
         known_keys(block, GRID_KEYS, "suite block")

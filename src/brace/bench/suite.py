@@ -131,8 +131,13 @@ def make_suite(data: Mapping[str, Any], form: Form, overrides: Mapping[str, Any]
     if "episodes" in chosen:
         settings["episodes"] = chosen["episodes"]
     name = str(data.get("name", "suite"))
-    grid = dict(data) | {"axes": _with_parts(data.get("axes", {}))}
-    everything = tuple(expand(grid, data.get("base", BASE), settings | dict(overrides)))
+    if "blocks" in data and (outside := [key for key in GRID_KEYS if key in data]):
+        raise ConfigError(f"suite {name!r}: {', '.join(outside)} must stand in its blocks, not beside them")
+    blocks = [
+        dict(block) | {"axes": _with_parts(block.get("axes", {}))}
+        for block in data.get("blocks") or [{key: data[key] for key in GRID_KEYS if key in data}]
+    ]
+    everything = tuple(expand(blocks, data.get("base", BASE), settings | dict(overrides)))
     if not (axes := axes_of(everything)):
         raise ConfigError(f"suite {name!r} has no runs to compare: give it axes or a grid")
     only = {axis: tuple(map(str, labels)) for axis, labels in chosen.get("only", {}).items()}
