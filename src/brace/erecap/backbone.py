@@ -57,6 +57,11 @@ class Backbone:
         return device
 
     @property
+    def on_gpu(self) -> bool:
+        """Whether there are graphs, events and Triton kernels for it."""
+        return self.device.type == "cuda"
+
+    @property
     def dtype(self) -> torch.dtype:
         """The weights' type."""
         dtype: torch.dtype = self.base.embed_tokens.weight.dtype
@@ -170,7 +175,7 @@ def within_memory(backbone: Backbone, tokens: int) -> Iterator[None]:
         working = 3 * int(backbone.config.intermediate_size) + 4 * backbone.hidden
         each = (cached + working) * backbone.dtype.itemsize
         free = ""
-        if backbone.device.type == "cuda":
+        if backbone.on_gpu:
             room = torch.cuda.mem_get_info(backbone.device)[0]
             unused = torch.cuda.memory_reserved(backbone.device) - torch.cuda.memory_allocated(
                 backbone.device

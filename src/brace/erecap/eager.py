@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -26,23 +26,22 @@ _SPARE = 64
 """Room for this many further tokens is made at a time, so that decoding does not copy the cache each step."""
 
 
-def _no_tokens() -> Tensor:
-    return torch.empty((1, 0), dtype=torch.long)
+_NO_TOKENS, _NO_KEYS = torch.empty((1, 0), dtype=torch.long), torch.empty((1, 0, 0, 0))
 
 
 @dataclass
 class LayerCache:
     """What one layer holds. Keys and values are in buffers that may be longer than what is filled."""
 
-    positions: Tensor = field(default_factory=_no_tokens)
+    positions: Tensor = _NO_TOKENS
     """[batch, tokens]."""
-    valid: Tensor = field(default_factory=_no_tokens)
+    valid: Tensor = _NO_TOKENS
     """[batch, tokens]: False for padding."""
     scores: Tensor | None = None
     """[batch, tokens]: what the scorer said of them, to prune again later."""
-    keys: Tensor = field(default_factory=_no_tokens)
+    keys: Tensor = _NO_KEYS
     """[batch, heads, room, width]."""
-    values: Tensor = field(default_factory=_no_tokens)
+    values: Tensor = _NO_KEYS
     """The same."""
     length: int = 0
     """How much of the buffers is filled."""
