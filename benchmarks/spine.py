@@ -18,7 +18,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from brace.callpath import CallPath, CallResult, Mode
+from brace.callpath import CallPath, Fit, Mode
 from brace.callpath.compress import Recency
 from brace.context import ContextBuffer, Segment, WordTokenizer, plan_template
 from brace.controller import Budget, Controller, ControllerConfig, FixedPolicy, Signals
@@ -53,7 +53,7 @@ class Holder:
 
 
 def make_core(writer: LedgerWriter) -> LoopCore[object]:
-    mode = Mode(Recency(), plan_template())
+    mode = Mode(plan_template(), (Fit(Recency()),))
     path = CallPath(PlannerPool(FunctionPlanner(lambda prompt: "goto(a); grasp(b)")), {"pruned": mode})
     rules = Controller(
         ControllerConfig(cooldown=3, commit=2, window=5),
@@ -96,11 +96,11 @@ def measure_calls(writer: LedgerWriter, calls: int) -> list[Row]:
         idle = time.perf_counter()
         decision = core.decide(Signals(exhausted=True))
         call = core.open_call(decision)
-        result: CallResult = core.path.run(call.request, call.phases)
-        core.settle(call, result, holder, "measured", stood_still_ms=0.0)
+        core.path.run(call)
+        core.settle(call, holder, "measured", still_ms=0.0)
         total = time.perf_counter() - idle
         names = ("context_compress", "replan.prefill", "replan.decode")
-        spent = sum(phase.ms for phase in result.phases if phase.name in names) / 1e3
+        spent = sum(phase.ms for phase in call.clock.phases if phase.name in names) / 1e3
         ours.append(total - spent)
         modules.append(spent)
         assert idle >= start

@@ -13,7 +13,7 @@ from brace.bench.suite import make_suite
 from brace.context import ContextBuffer, Segment, WordTokenizer
 from brace.controller import Budget, Controller, ControllerConfig, Signals, decide
 from brace.loop.config import load_config
-from brace.registry import budget_policies, compressors, planners, worlds
+from brace.registry import budget_policies, compressors, planners, scorers, worlds
 from brace.worlds.conformance import check_world
 from tiny_model import tiny
 
@@ -53,10 +53,14 @@ def test_the_documented_engine_works_as_it_stands(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("brace.erecap.models.load_model", lambda path: tiny())
+    scorers.names()
+    # The page's own scorer is for the page only.
+    monkeypatch.setattr(scorers, "_factories", dict(scorers._factories))
     shared: dict[str, object] = {}
     for block in blocks("docs/erecap.md", "python"):
         exec(compile(block, "docs/erecap.md", "exec"), shared)  # noqa: S102 - our own documentation
     assert "extended" in capsys.readouterr().out
+    assert scorers.create("every-nth", {"n": 3}).n == 3
 
 
 def test_the_documented_environment_becomes_a_world_that_keeps_the_contract() -> None:

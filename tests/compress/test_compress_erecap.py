@@ -81,7 +81,7 @@ def test_what_the_scorer_values_survives_in_the_planner_s_text(monkeypatch: pyte
         def score(self, given: ScoreInput) -> Any:
             return given.positions.new_tensor(self.loved, dtype=float)[given.columns]
 
-    monkeypatch.setitem(scorers._factories, "fake-lover", FakeLover)
+    monkeypatch.setitem(scorers._things, "fake-lover", FakeLover)
     lines = lines_of(HISTORY, "words")
     room = total(floors(lines)) + 20
     for grain in ("token", "segment"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 from typing import Any
 
 import pytest
@@ -57,6 +59,15 @@ class Spy(Scorer):
 
 def test_the_matrix_holds_every_registered_scorer() -> None:
     assert scorers.names() == NAMES
+
+
+@each_scorer
+def test_a_scorer_s_options_are_its_fields(kind: str) -> None:
+    made = scorers.get(kind)
+    assert dataclasses.is_dataclass(made)
+    assert made.__hash__ is object.__hash__, "compared by identity"
+    options = {one.name for one in dataclasses.fields(made) if one.init}
+    assert options == set(inspect.signature(made).parameters)
 
 
 @each_family

@@ -34,7 +34,9 @@ def settled(settings: LoopConfig, *, has_plan: bool, refuse: str | None = None) 
             written.append(record)
 
     path = CallPath(
-        PlannerPool(FunctionPlanner(fail)), {"full": Mode(plan_template(), (Fit(NoCompression()),))}, SKILLS
+        PlannerPool(FunctionPlanner(fail)),
+        {"full": Mode((Fit(NoCompression()),), (Fit(plan_template()),))},
+        SKILLS,
     )
     policy = FixedPolicy({"full": Budget("full", None, None)}, mode="full")
     core: LoopCore[Any] = LoopCore(Controller(ControllerConfig(), policy), path, Ledger(), settings)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from planners_local_kit import TEAM, WORLD, history
 
-from brace.callpath import CallPath, CallRequest, Mode
+from brace.callpath import CallPath, Fit, Mode
 from brace.callpath.compress import Recency
 from brace.context import ContextBuffer, plan_template
 from brace.errors import ConfigError
-from brace.planners import Deadline, PlannerPool
+from brace.planners import PlannerPool
 from brace.planners.local import TransformersPlanner
 
 
@@ -19,12 +19,13 @@ from brace.planners.local import TransformersPlanner
 def test_text_is_cut_so_that_the_chat_template_fits_the_budget(chat_folder: Path, budget: int) -> None:
     planner = TransformersPlanner(str(chat_folder), max_new_tokens=4)
     planner.bind(WORLD)
-    path = CallPath(PlannerPool(planner), {"pruned": Mode(Recency(), plan_template(TEAM.describe()))}, TEAM)
+    mode = Mode(plan_template(TEAM.describe()), (Fit(Recency()),))
+    path = CallPath(PlannerPool(planner), {"pruned": mode}, TEAM)
     buffer = ContextBuffer(planner.tokenizer)
     buffer.extend(history(60))
-    tokens = path.run(CallRequest(buffer.lines(), "pruned", budget, Deadline(None))).tokens
-    assert budget - 25 < tokens.after <= budget
-    assert tokens.read == tokens.after
-    assert tokens.slack == budget - tokens.after
+    call = path.run(path.open(buffer.lines(), "pruned", budget=budget))
+    assert budget - 25 < call.tokens_after <= budget
+    assert call.tokens_read == call.tokens_after
+    assert call.slack == budget - call.tokens_after
     with pytest.raises(ConfigError, match="template alone"):
         path.check_budget("pruned", planner.tokenizer.count(plan_template(TEAM.describe()).render([])) + 1)

@@ -23,7 +23,7 @@ from planners_local_kit import (
 )
 
 from brace import Agent
-from brace.callpath import CallPath, CallRequest, Mode
+from brace.callpath import CallPath, Fit, Mode
 from brace.callpath.compress import InModel
 from brace.context import ContextBuffer, plan_template
 from brace.errors import ConfigError
@@ -132,21 +132,21 @@ def test_the_call_path_s_budget_binds_what_the_last_layer_holds(
     chat_folder: Path, granularity: str, chat: bool
 ) -> None:
     planner = make(chat_folder, granularity=granularity, chat=chat)
-    path = CallPath(PlannerPool(planner), {"pruned": Mode(InModel(), plan_template(TEAM.describe()))}, TEAM)
+    mode = Mode(plan_template(TEAM.describe()), (Fit(InModel()),))
+    path = CallPath(PlannerPool(planner), {"pruned": mode}, TEAM)
     buffer = ContextBuffer(planner.tokenizer)
     for steps, budget in ((30, 420), (40, 420), (50, 500), (60, None), (60, 500)):
         buffer = ContextBuffer(planner.tokenizer)
         buffer.extend(history(steps))
-        result = path.run(CallRequest(buffer.lines(), "pruned", budget, Deadline(None)))
+        result = path.run(path.open(buffer.lines(), "pruned", budget=budget))
         assert result.status in ("ok", "partial"), result.error
-        tokens = result.tokens
-        sent = planner.tokenizer.count(plan_template(TEAM.describe()).render(buffer.lines()))
-        assert tokens.read + tokens.cached == sent + planner.prompt_overhead
+                sent = planner.tokenizer.count(plan_template(TEAM.describe()).render(buffer.lines()))
+        assert result.tokens_read + result.tokens_cached == sent + planner.prompt_overhead
         if budget is None:
-            assert tokens.after == tokens.kept_mean == sent + planner.prompt_overhead
+            assert result.tokens_after == result.kept_mean == sent + planner.prompt_overhead
         else:
-            assert tokens.after == budget if granularity == "token" else 0 < tokens.after <= budget
-            assert tokens.after < tokens.kept_mean < sent + planner.prompt_overhead
+            assert result.tokens_after == budget if granularity == "token" else 0 < result.tokens_after <= budget
+            assert result.tokens_after < result.kept_mean < sent + planner.prompt_overhead
 
 
 @pytest.mark.parametrize("above", [-5, 0, 1, 12])
@@ -154,17 +154,17 @@ def test_a_budget_without_room_for_more_than_floors_is_overrun_where_that_is_all
     chat_folder: Path, above: int
 ) -> None:
     planner = make(chat_folder)
-    mode = Mode(InModel(), plan_template(TEAM.describe()))
-    path = CallPath(PlannerPool(planner), {"pruned": mode}, TEAM, allow_floor_overrun=True)
+    mode = Mode(plan_template(TEAM.describe()), (Fit(InModel(), allow_floor_overrun=True),))
+    path = CallPath(PlannerPool(planner), {"pruned": mode}, TEAM)
     buffer = ContextBuffer(planner.tokenizer)
     buffer.extend(history(40))
     floors = [line for line in buffer.lines() if line.floor]
     fixed = planner.tokenizer.count(mode.template.render(floors)) + planner.prompt_overhead
     budget = fixed + above
-    result = path.run(CallRequest(buffer.lines(), "pruned", budget, Deadline(None)))
+    result = path.run(path.open(buffer.lines(), "pruned", budget=budget))
     assert result.status in ("ok", "partial"), result.error
-    assert 0 < result.tokens.floor_overrun < fixed / 7 - above
-    assert result.tokens.after == budget + result.tokens.floor_overrun
+    assert 0 < result.floor_overrun < fixed / 7 - above
+    assert result.tokens_after == budget + result.floor_overrun
 
 
 def test_the_overhead_of_a_chat_template_is_what_is_read_beyond_the_text(chat_folder: Path) -> None:

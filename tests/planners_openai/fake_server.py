@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec
 
-from brace.callpath import CallPath, Mode
+from brace.callpath import CallPath, Fit, Mode
 from brace.callpath.compress import NoCompression
 from brace.context import plan_template
 from brace.controller import Budget, Controller, ControllerConfig, FixedPolicy
@@ -308,7 +308,7 @@ def play(
     world = FakeLine(goal=5, max_steps=max_steps, dt=dt)
     with pool_at(url, **options) as pool:
         pool.planner.bind(world)  # type: ignore[attr-defined]
-        mode = Mode(NoCompression(), plan_template(SKILLS.describe()))
+        mode = Mode(plan_template(SKILLS.describe()), (Fit(NoCompression()),))
         path = CallPath(pool, {"full": mode}, SKILLS)
         policy = FixedPolicy({"full": Budget("full", None, slo_ms)}, mode="full")
         ledger = Ledger()

@@ -31,7 +31,7 @@ from fake_server import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brace.callpath import CallPath, CallRequest, Mode
+from brace.callpath import CallPath, Fit, Mode
 from brace.callpath.compress import NoCompression
 from brace.context import PromptTemplate, Tokenizer, WordTokenizer
 from brace.errors import ConfigError
@@ -169,12 +169,12 @@ def test_after_the_deadline_nobody_asks_the_server_how_much_it_has_written() -> 
         return stalls(connection, request)
 
     with serving(behave) as server, pool_at(server.url, tokenizer="server") as pool:
-        path = CallPath(pool, {"full": Mode(NoCompression(), PromptTemplate("{context}Plan:\n"))})
-        result = path.run(CallRequest([], "full", None, Deadline(150)))
+        path = CallPath(pool, {"full": Mode(PromptTemplate("{context}Plan:\n"), (Fit(NoCompression()),))})
+        result = path.run(path.open([], "full", deadline=Deadline(150)))
         assert [request.path for request in server.requests] == [
             "/apply-template", "/tokenize", "/v1/chat/completions",
         ]  # fmt: skip
-    assert (result.status, result.output, result.tokens.out) == ("cut", "goto(ki", 2)
+    assert (result.status, result.output, result.tokens_out) == ("cut", "goto(ki", 2)
     assert result.latency_ms < 200
 
 

@@ -57,6 +57,11 @@ class Backbone:
         return device
 
     @property
+    def on_gpu(self) -> bool:
+        """Whether there are graphs, events and Triton kernels for it."""
+        return self.device.type == "cuda"
+
+    @property
     def dtype(self) -> torch.dtype:
         """The weights' type."""
         dtype: torch.dtype = self.base.embed_tokens.weight.dtype
@@ -81,6 +86,29 @@ class Backbone:
         """The rotary embedding of these positions, one row a token."""
         cos, sin = self.base.rotary_emb(hidden, positions)
         return cos, sin
+
+    def mask(self, layer: int, queries: Tensor, keys: Tensor, valid: Tensor) -> Tensor | None:
+        """Where queries may look, [batch, 1, queries, keys], both given by their positions, [batch, tokens].
+
+        None: attention without a mask sees the same, and is faster.
+        """
+        window = self.windows[layer]
+        whole = bool(valid.all())
+        # A window that reaches over all positions (gaps of dropped tokens included) is none.
+        if window is not None and int(queries.max() - keys.min()) < window:
+            window = None
+        # Order is position, so plain causality holds within a prefill, and one last query sees all.
+        # Eager attention without a mask is not causal.
+        eager = self.config._attn_implementation == "eager"
+        if whole and window is None and queries.shape[1] in ((1,) if eager else (1, keys.shape[1])):
+            return None
+        look = keys[:, None, :] <= queries[:, :, None]
+        if window is not None:
+            look &= keys[:, None, :] > queries[:, :, None] - window
+        look &= valid[:, None, :]
+        # A padded query looks at nothing real; let it see itself, for softmax of nothing is NaN.
+        blind = ~look.any(2, keepdim=True)
+        return (look | blind)[:, None]
 
     def run_layer(
         self,
@@ -170,7 +198,7 @@ def within_memory(backbone: Backbone, tokens: int) -> Iterator[None]:
         working = 3 * int(backbone.config.intermediate_size) + 4 * backbone.hidden
         each = (cached + working) * backbone.dtype.itemsize
         free = ""
-        if backbone.device.type == "cuda":
+        if backbone.on_gpu:
             room = torch.cuda.mem_get_info(backbone.device)[0]
             unused = torch.cuda.memory_reserved(backbone.device) - torch.cuda.memory_allocated(
                 backbone.device

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -26,23 +26,22 @@ _SPARE = 64
 """Room for this many further tokens is made at a time, so that decoding does not copy the cache each step."""
 
 
-def _no_tokens() -> Tensor:
-    return torch.empty((1, 0), dtype=torch.long)
+_NO_TOKENS, _NO_KEYS = torch.empty((1, 0), dtype=torch.long), torch.empty((1, 0, 0, 0))
 
 
 @dataclass
 class LayerCache:
     """What one layer holds. Keys and values are in buffers that may be longer than what is filled."""
 
-    positions: Tensor = field(default_factory=_no_tokens)
+    positions: Tensor = _NO_TOKENS
     """[batch, tokens]."""
-    valid: Tensor = field(default_factory=_no_tokens)
+    valid: Tensor = _NO_TOKENS
     """[batch, tokens]: False for padding."""
     scores: Tensor | None = None
     """[batch, tokens]: what the scorer said of them, to prune again later."""
-    keys: Tensor = field(default_factory=_no_tokens)
+    keys: Tensor = _NO_KEYS
     """[batch, heads, room, width]."""
-    values: Tensor = field(default_factory=_no_tokens)
+    values: Tensor = _NO_KEYS
     """The same."""
     length: int = 0
     """How much of the buffers is filled."""
@@ -291,7 +290,7 @@ def run_layers(
         if pruning is not None:
             cached = pruning.enter(index, tokens, cached)
         layer.announce(tokens.positions, tokens.valid, cached)
-        mask = _mask(backbone, index, tokens.positions, layer.positions, layer.valid)
+        mask = backbone.mask(index, tokens.positions, layer.positions, layer.valid)
         tokens.hidden = backbone.run_layer(
             index, tokens.hidden, mask, tokens.positions, tokens.rotation, context
         )
@@ -303,27 +302,3 @@ def computing(backbone: Backbone, ids: Tensor) -> Iterator[None]:
     """Reading so many tokens, without gradients and with the faster attention."""
     with torch.inference_mode(), folded(backbone.config), within_memory(backbone, ids.numel()):
         yield
-
-
-def _mask(backbone: Backbone, layer: int, queries: Tensor, keys: Tensor, valid: Tensor) -> Tensor | None:
-    """Where queries may look, [batch, 1, queries, keys]; both are given by their positions, [batch, tokens].
-
-    None: attention without a mask sees the same, and is faster.
-    """
-    window = backbone.windows[layer]
-    whole = bool(valid.all())
-    # A window that reaches over all positions (gaps of dropped tokens included) is none.
-    if window is not None and int(queries.max() - keys.min()) < window:
-        window = None
-    # Order is position, so plain causality holds within a prefill, and one last query sees all.
-    # Eager attention without a mask is not causal.
-    eager = backbone.config._attn_implementation == "eager"
-    if whole and window is None and queries.shape[1] in ((1,) if eager else (1, keys.shape[1])):
-        return None
-    look = keys[:, None, :] <= queries[:, :, None]
-    if window is not None:
-        look &= keys[:, None, :] > queries[:, :, None] - window
-    look &= valid[:, None, :]
-    # A padded query looks at nothing real; let it see itself, for softmax of nothing is NaN.
-    blind = ~look.any(2, keepdim=True)
-    return (look | blind)[:, None]

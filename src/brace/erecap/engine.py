@@ -105,7 +105,7 @@ class Engine:
     def _static_path(self, path: Path) -> StaticPath | None:
         if path not in ("auto", "eager", "static"):
             raise ConfigError(f"path = {path!r}: must be auto, eager or static")
-        if path == "eager" or (path == "auto" and self.backbone.device.type != "cuda"):
+        if path == "eager" or (path == "auto" and not self.backbone.on_gpu):
             return None
         with torch.inference_mode():
             why_not = supported(self.backbone)

@@ -30,8 +30,8 @@ def load_model(name_or_path: str | Path, dtype: torch.dtype = torch.float32) -> 
     if not (folder / "config.json").is_file():
         raise ConfigError(f"no model at {str(folder)!r}: give {SMOLLM2!r} or a local folder with config.json")
     # Loading takes a moment; its progress bars would stand between those of the run.
-    told: Any = transformers_logging
-    told.disable_progress_bar()
+    logging: Any = transformers_logging
+    logging.disable_progress_bar()
     model: Any = AutoModelForCausalLM.from_pretrained(
         folder, dtype=dtype, attn_implementation="sdpa", local_files_only=True
     )

@@ -174,7 +174,8 @@ class Session(PrefixCache[Context]):
             raise ConfigError("an empty context cannot be read")
         if self._context is None:
             return self._anew(ids, "read", floor, segments, None)
-        common, shared = common_prefix(self.ids, ids), self.shared_with(ids)
+        common = common_prefix(self.ids, ids)
+        shared = min(common, len(ids) - 1)
         changed_at = common if common < len(self.ids) else None
         if shared < self._least_shared * len(self.ids):
             return self._anew(ids, "restarted", floor, segments, changed_at)

@@ -94,8 +94,8 @@ def _rules(skills: SkillSet, argument: Callable[[Arg], str], root: str, means: s
     for agent in range(skills.agents if last else 0):
         # The lines of this agent and those after it, or of those after it only.
         own, later = f"{_quoted(f'{agent}: ')} line", f"agent{agent + 1}"
-        way = own if agent == last else f"{own} ({_quoted(chr(10))} {later})? | {later}"
-        rules.append(f"agent{agent}{means} {way}")
+        rule = own if agent == last else f"{own} ({_quoted(chr(10))} {later})? | {later}"
+        rules.append(f"agent{agent}{means} {rule}")
     return rules
 
 

@@ -39,7 +39,7 @@ class PromptReader:
         the prompt is read anew, pruned to this share of it, so that the next calls need only read on."""
         self._engine, self._reuse, self._compact_to = engine, reuse, compact_to
         self._evict = evict and reuse
-        # What to read anew is decided here: `least_shared` is this module's, not the session's.
+        # What to read anew is decided here, for here the old caches go first.
         self._session = Session(engine, evict=self._evict, least_shared=0.0)
         self._pruned_to: int | None = None
         """The budget that the session was last pruned to; None while all it has read is there."""

@@ -45,7 +45,7 @@ class DecodeStep:
 
     def run(self, context: StaticContext, token: Tensor) -> Tensor:
         """The logits after it, [1, vocabulary]."""
-        captured = self._backbone.device.type == "cuda"
+        captured = self._backbone.on_gpu
         if captured and self._generation != self._buffers.generation:
             self._capture()
         # The device knows from the step before where this context lies, unless that was for another.
@@ -180,7 +180,7 @@ class SuffixReader:
         return hidden, scores
 
     def _captured(self, count: int, record: tuple[int, ...]) -> bool:
-        possible = self._backbone.device.type == "cuda" and (self._scorer.capturable or not record)
+        possible = self._backbone.on_gpu and (self._scorer.capturable or not record)
         return possible and count <= _LARGEST
 
     def _set_up(self, size: int, record: tuple[int, ...]) -> _SuffixBuffers:

@@ -26,7 +26,7 @@ def supported(backbone: Backbone) -> str:
     """Empty, or why this model cannot take this path."""
     if any(window is not None and window < backbone.max_positions for window in backbone.windows):
         return "its layers look through a window"
-    if backbone.device.type == "cuda" and backbone.dtype not in DTYPES:
+    if backbone.on_gpu and backbone.dtype not in DTYPES:
         names = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
         return f"its weights are {str(backbone.dtype).removeprefix('torch.')}; on a GPU it takes {names}"
     if any(backbone.fused_layer(index) is None for index in range(backbone.n_layers)):
@@ -86,7 +86,7 @@ class StaticPath:
         context.filled(
             made.logits, made.places, dict(zip(schedule.layers or record, made.scores, strict=False))
         )
-        if captured and kind is not None and not self._break_even.known(kind) and self._on_gpu:
+        if captured and kind is not None and not self._break_even.known(kind) and self._backbone.on_gpu:
             took += self._weigh(kind, key)
         note = f"bucket of {shape.tokens} tokens" if captured else "static, no bucket"
         note += f", captured in {took:.2f} s" if took else ""
@@ -115,10 +115,6 @@ class StaticPath:
             context.logits = logits[-1:]
         return logits[None] if every else context.logits
 
-    @property
-    def _on_gpu(self) -> bool:
-        return self._backbone.device.type == "cuda"
-
     def _read(
         self,
         ids: Tensor,
@@ -136,7 +132,7 @@ class StaticPath:
         counts = torch.tensor(counts_of(schedule)).to(ids.device)
         starts = context.allocation.starts
         target = Target(self.buffers.keys, self.buffers.values, starts, torch.tensor(starts).to(ids.device))
-        timed = self._on_gpu and kind is not None and not self._break_even.known(kind)
+        timed = self._backbone.on_gpu and kind is not None and not self._break_even.known(kind)
         events = [Event(enable_timing=True) for _ in range(3)] if timed else None
         made = read(self._backbone, self._scorer, ids, floor, key, counts, target, events)
         if events is not None:

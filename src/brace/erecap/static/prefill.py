@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -193,7 +194,8 @@ class _Captured:
     ids: Tensor
     floor: Tensor | None
     counts: Tensor
-    target: Target
+    work: Callable[[], Outputs]
+    """From the inputs to the outputs, uncaptured."""
     parts: list[Tensor]
     """Each layer's rows in the staging buffers: keys, then values."""
     outputs: Outputs | None = None
@@ -218,18 +220,17 @@ class PrefillGraphs:
         if key in self._captured:
             return 0.0
         start, one = time.perf_counter(), self._prepared(key)
-        on_gpu = self._backbone.device.type == "cuda"
-        if on_gpu:
+        if self._backbone.on_gpu:
             # A deadline may not break off a capture.
             check, self._backbone.check = self._backbone.check, no_check
             try:
-                warm_up(lambda: self._run(one, key))
-                one.graph, one.outputs = capture(lambda: self._run(one, key), self._pool)
+                warm_up(one.work)
+                one.graph, one.outputs = capture(one.work, self._pool)
                 self._pool = self._pool or one.graph.pool()
             finally:
                 self._backbone.check = check
         self._captured[key] = one
-        return time.perf_counter() - start if on_gpu else 0.0
+        return time.perf_counter() - start if self._backbone.on_gpu else 0.0
 
     def read(
         self, ids: Tensor, floor: Tensor | None, schedule: Schedule, key: GraphKey, allocation: Allocation
@@ -242,7 +243,11 @@ class PrefillGraphs:
             one.floor[:tokens] = floor
             one.floor[tokens:] = False
         one.counts.copy_(torch.tensor(counts_of(schedule)))
-        made = self._run(one, key)
+        if one.outputs is None:
+            made = one.work()
+        else:
+            one.graph.replay()
+            made = one.outputs
         to: list[Tensor] = []
         for buffer in (self._buffers.keys, self._buffers.values):
             parts = zip(allocation.starts, key.shape.lengths(), strict=True)
@@ -269,12 +274,6 @@ class PrefillGraphs:
             times.append(before.elapsed_time(after))
         return float(min(times))
 
-    def _run(self, one: _Captured, key: GraphKey) -> Outputs:
-        if one.outputs is None:
-            return read(self._backbone, self._scorer, one.ids, one.floor, key, one.counts, one.target)
-        one.graph.replay()
-        return one.outputs
-
     def _prepared(self, key: GraphKey) -> _Captured:
         shape = key.shape
         device, lengths = self._backbone.device, shape.lengths()
@@ -291,4 +290,5 @@ class PrefillGraphs:
         # Of a text that fills the shape, until a real one comes.
         counts = torch.tensor(counts_of(shape), device=device)
         floor = torch.zeros_like(ids, dtype=torch.bool) if key.floors else None
-        return _Captured(ids, floor, counts, target, parts)
+        work = partial(read, self._backbone, self._scorer, ids, floor, key, counts, target)
+        return _Captured(ids, floor, counts, work, parts)

@@ -1,4 +1,4 @@
-"""Triton versions of `kernels`, for one sequence on a GPU."""
+"""Triton versions of what `layer` has in torch, for one sequence on a GPU."""
 
 from __future__ import annotations
 
