@@ -109,8 +109,6 @@ class Parts(Registry[type[T]]):
         return options_of(self.get(name))
 
     def _check(self, name: str, thing: object) -> None:
-        if getattr(thing, "__module__", "").startswith(("brace.worlds.d",)):
-            return  # TEMP
         contract = self._contract_class()
         if not (isinstance(thing, type) and issubclass(thing, contract)):
             raise ConfigError(
