@@ -2,9 +2,9 @@
 
     python benchmarks/rerun.py runs/snapshot-quick runs/growth-quick --jobs 2
 
-Every finished episode of every run below these folders is played once more, in its world, with its planner's
-recorded answers and latencies (a modelled run simply once more). Steps, calls and ends must be the same but for
-what a replay cannot repeat: measured times, and the kind of latency. Exit code 1 if anything differs.
+Every finished episode of every run below these folders is played once more, in its world, with its
+planner's recorded answers and latencies (a modelled run simply once more). Steps, calls and ends must be the
+same but for what a replay cannot repeat: measured times, and the kind of latency. Exit code 1 if not.
 """
 
 from __future__ import annotations

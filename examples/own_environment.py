@@ -61,7 +61,11 @@ def llm(prompt):
     return f"slide({way}, {cell})"
 
 
-planners.register("lake-llm")(lambda: FunctionPlanner(llm, name="lake-llm"))
+@planners.register("lake-llm")
+class LakePlanner(FunctionPlanner):
+    def __init__(self):
+        super().__init__(llm, name="lake-llm")
+
 
 if __name__ == "__main__":
     config = load_config({"world": "lake-v1", "planner": "lake-llm", "episodes": 20})

@@ -40,7 +40,7 @@ def options_of(kind: type[Any]) -> tuple[Option, ...]:
     """All options of a class, in order."""
     docs = _docstrings(kind)
     return tuple(
-        Option(field.name, _text_of(field), _default_of(field), docs.get(field.name, ""))
+        Option(field.name, _text_of(kind, field), _default_of(field), docs.get(field.name, ""))
         for field in _fields(kind)
     )
 
@@ -55,7 +55,7 @@ def make(kind: type[T], given: Mapping[str, Any], what: str) -> T:
         if name not in fields:
             raise ConfigError(f"{what} has no option {name!r}{suggestion(str(name), fields)}")
     missing = [
-        f"{name!r} ({_text_of(field)})"
+        f"{name!r} ({_text_of(kind, field)})"
         for name, field in fields.items()
         if name not in given and field.default is MISSING and field.default_factory is MISSING
     ]
@@ -143,7 +143,10 @@ def _type_of(kind: type[Any], field: dataclasses.Field[Any]) -> Any:
     return wanted.type if isinstance(wanted, InitVar) else wanted
 
 
-def _text_of(field: dataclasses.Field[Any]) -> str:
+def _text_of(kind: type[Any], field: dataclasses.Field[Any]) -> str:
+    wanted = _type_of(kind, field)
+    if typing.get_origin(wanted) is Literal:
+        return " | ".join(map(repr, typing.get_args(wanted)))
     text = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
     return text.removeprefix("InitVar[").removesuffix("]") if text.startswith("InitVar[") else text
 

@@ -14,7 +14,6 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import is_dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -119,10 +118,11 @@ class Parts(Registry[type[T]]):
             raise ConfigError(
                 f"{self.family} {name!r}: {thing.__name__} does not define {', '.join(missing)}"
             )
-        if not is_dataclass(thing) and len(inspect.signature(thing).parameters):
+        options = {option.name for option in options_of(thing)}
+        if unknown := sorted(inspect.signature(thing).parameters.keys() - options):
             raise ConfigError(
-                f"{self.family} {name!r}: {thing.__name__} takes arguments but is no dataclass; decorate it "
-                "with @dataclass, and its fields are its options"
+                f"{self.family} {name!r}: {thing.__name__} takes {', '.join(unknown)}, which are no fields of "
+                "a dataclass; decorate it with @dataclass, and its fields are its options"
             )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from brace.ledger.records import Episode
 from brace.ledger.scan import read_records
-from brace.worlds.proxy import ProxyWorld
+from brace.worlds.proxy.world import ProxyWorld
 
 WORLD = "fake-moody-v1"
 

@@ -9,7 +9,7 @@ import pytest
 from brace.bench.runner import prepare_run, run_tasks
 from brace.ledger.reader import load_run
 from brace.loop.config import load_config
-from brace.worlds.proxy import ProxyV2
+from brace.worlds.proxy.world import ProxyV2
 
 
 def test_never_are_two_worlds_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

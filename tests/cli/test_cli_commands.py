@@ -168,7 +168,7 @@ def test_a_world_that_raises_mid_episode_is_an_error_and_loses_nothing(home: Pat
     """The planner's plan has no number where the world needs one: the world raises in apply()."""
     (home / "broken.py").write_text(
         "from brace.registry import worlds\n"
-        "from brace.worlds.proxy import ProxyWorld\n"
+        "from brace.worlds.proxy.world import ProxyWorld\n"
         "class Broken(ProxyWorld):\n"
         "    def step(self, *, hold):\n"
         "        if self._step == 7: raise RuntimeError('motor on fire')\n"

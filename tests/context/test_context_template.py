@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from brace.context import Line, PromptTemplate, Segment, find_template, plan_template
@@ -34,6 +34,7 @@ def test_lines_and_skills_stand_verbatim_in_their_places(
     assert template.with_skills("") == PromptTemplate(text)
 
 
+@settings(deadline=None)
 @given(skills=TEXTS, lines=st.lists(TEXTS))
 def test_the_default_is_what_it_always_was(skills: str, lines: list[str]) -> None:
     described = skills.strip() + "\n" if skills.strip() else ""

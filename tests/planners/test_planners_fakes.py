@@ -13,11 +13,12 @@ import pytest
 from brace.callpath import Deadline
 from brace.context import WordTokenizer
 from brace.errors import BraceError, ConfigError, UnknownNameError
-from brace.planners import FunctionPlanner, Planner, Prompt, ProxyPlanner, fakes
+from brace.planners import FunctionPlanner, Planner, Prompt, fakes
 from brace.registry import planners
+from brace.worlds.proxy.planner import ProxyPlanner
 
 PLAN = "goto(hall); pickup(cup)"
-PROMPT = Prompt("[action 1] gap 9000 since 0 ok\n", 100, 100, "pruned", "recency")
+PROMPT = Prompt("[action 1] gap 9000 since 0 ok\n", 100)
 
 
 def pieces(planner: Planner, prompt: Prompt = PROMPT, ms: float | None = None) -> list[str]:
@@ -60,7 +61,7 @@ def test_fixed_takes_its_time_before_the_first_piece_and_in_proportion_to_the_pr
     )
     for tokens, expected in ((0, 30), (100, 80), (1000, 530)):
         slept.clear()
-        pieces(planner, Prompt("", tokens, tokens, "pruned", "recency"))
+        pieces(planner, Prompt("", tokens))
         assert slept[0] == pytest.approx(expected)
 
 
@@ -124,7 +125,7 @@ def test_the_heavy_tail_s_median_grows_with_the_prompt(slept: list[float]) -> No
         "fake-heavy-tail", {"median_ms": 20, "ms_per_token": 0.5, "sigma": 0, "text": PLAN}
     )
     for tokens in (0, 100):
-        pieces(planner, Prompt("", tokens, tokens, "pruned", "recency"))
+        pieces(planner, Prompt("", tokens))
     assert slept == pytest.approx([20, 70])
 
 

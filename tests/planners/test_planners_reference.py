@@ -12,7 +12,7 @@ from brace.plan import Arg, Plan, Skill, SkillSet, parse
 from brace.planners import Planner, Prompt
 from brace.registry import planners
 
-PROMPT = Prompt("go to 7\n", 3, 3, "full", "none")
+PROMPT = Prompt("go to 7\n", 3)
 
 
 class Signpost:

@@ -88,7 +88,7 @@ def prompt_of(segments: Iterable[Segment], planner: TransformersPlanner, budget:
         spans.append(LineSpan(at, at + len(line.text), line.floor))
         at += len(line.text)
     count = planner.tokenizer.count(text)
-    return Prompt(text, count, count, "pruned", "in-model", budget, tuple(spans))
+    return Prompt(text, count, budget, tuple(spans))
 
 
 class FakeLimits:

@@ -31,7 +31,7 @@ def planner() -> EmbeddedPlanner:
 
 
 def plan_of(planner: EmbeddedPlanner, text: str) -> str:
-    prompt = Prompt(text, tokens=0, tokens_in=0, mode="full", compressor="none")
+    prompt = Prompt(text, tokens=0)
     return "".join(piece for piece in planner.stream(prompt, FakeLimits()) if isinstance(piece, str))
 
 

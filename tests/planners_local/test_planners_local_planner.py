@@ -255,7 +255,7 @@ def test_writing_ends_where_the_positions_end(folder: Path) -> None:
     planner = make(folder, constrain=False)
     text = "ball " * 5000
     spans = planner.tokenizer.spans(text)
-    prompt = Prompt(text[: spans[POSITIONS - 3][1]], POSITIONS - 2, POSITIONS - 2, "full", "none")
+    prompt = Prompt(text[: spans[POSITIONS - 3][1]], POSITIONS - 2)
     assert planner.tokenizer.count(prompt.text) == POSITIONS - 2
     _, *pieces = planner.stream(prompt, FakeLimits())
     assert len(pieces) <= 3
@@ -263,7 +263,7 @@ def test_writing_ends_where_the_positions_end(folder: Path) -> None:
 
 def test_an_empty_prompt_fails_clearly(folder: Path) -> None:
     with pytest.raises(ConfigError, match="empty context"):
-        ask(make(folder), Prompt("", 0, 0, "full", "none"))
+        ask(make(folder), Prompt("", 0))
 
 
 def test_a_ratio_prunes_calls_that_have_no_budget(folder: Path) -> None:

@@ -23,7 +23,7 @@ def prompt(floors: tuple[bool, ...] = (True, False, True), foot: str = "Plan:\n"
     for line, floor in zip(LINES, floors, strict=True):
         spans.append(LineSpan(at, at + len(line), floor))
         at += len(line)
-    return Prompt(head + "".join(LINES) + foot, 0, 0, "pruned", "in-model", 64, tuple(spans))
+    return Prompt(head + "".join(LINES) + foot, 0, 64, tuple(spans))
 
 
 def across_lines() -> PreTrainedTokenizerFast:
@@ -55,7 +55,7 @@ def test_every_token_of_template_and_floors_is_protected_and_lines_are_numbered(
 
 
 def test_without_lines_nothing_is_known_to_be_protected() -> None:
-    tokens = PromptEncoder(byte_level_tokenizer(), chat=False).encode(Prompt("a b c", 3, 3, "", ""))
+    tokens = PromptEncoder(byte_level_tokenizer(), chat=False).encode(Prompt("a b c", 3))
     assert set(tokens.floor) == {False}
     assert set(tokens.segments) == {-1}
 

@@ -264,7 +264,7 @@ def patient(test: Callable[P, None]) -> Callable[P, None]:
 
 
 def prompt_of(text: str = "reach 5\nPlan:\n", tokens: int = 12) -> Prompt:
-    return Prompt(text, tokens, tokens, "full", "none")
+    return Prompt(text, tokens)
 
 
 @contextmanager

@@ -7,9 +7,10 @@ from itertools import pairwise
 import pytest
 
 from brace.context import ContextBuffer, WordTokenizer, plan_template
+from brace.controller import Decision, GateReason
 from brace.plan import parse
 from brace.registry import worlds
-from brace.worlds.proxy import SKILLS, STUCK_LIMIT, ProxyWorld
+from brace.worlds.proxy.world import SKILLS, STUCK_LIMIT, ProxyWorld
 
 CLEAR = parse("clear(); advance(full, 20, 16, 0, 1.0)", SKILLS)
 GO_ON = parse("advance(pruned, 20, 9, 0, 0.5)", SKILLS)
@@ -77,10 +78,10 @@ def test_progress_is_in_proportion_to_the_plans_quality(world: ProxyWorld) -> No
 
 
 def test_an_ignored_trigger_makes_the_plan_stale(world: ProxyWorld) -> None:
-    def moved(*reasons: str) -> float:
+    def moved(*reasons: GateReason) -> float:
         world.reset(5)
         for reason in reasons:
-            world.suppressed(reason)
+            world.decided(Decision(0, ("failure",), gate=reason))
         world.step(hold=False)
         return world.events().progress or 0.0
 

@@ -25,7 +25,7 @@ from typing import Any
 import yaml
 
 from brace.errors import ConfigError, UnknownNameError, suggestion
-from brace.loop.config import RunConfig, load_config
+from brace.loop.config import RunConfig, load_config, read_yaml
 from brace.registry import worlds
 
 GRID_KEYS = ("set", "grid", "axes")
@@ -70,19 +70,6 @@ def check_labels(chosen: Mapping[str, Sequence[str]], variants: Sequence[Variant
 def takes(chosen: Mapping[str, Sequence[str]], variant: Variant) -> bool:
     """Whether it has one of the chosen labels on each axis; who has no place on an axis is taken."""
     return all(axis not in variant.labels or variant.labels[axis] in of for axis, of in chosen.items())
-
-
-def read_yaml(source: str | Path) -> dict[str, Any]:
-    """A YAML file as plain data, with errors that say where."""
-    try:
-        data = yaml.safe_load(Path(source).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read {source}: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{source} is not valid YAML: {error}") from error
-    if not isinstance(data, dict):
-        raise ConfigError(f"{source}: expected keys and values at the top, not {type(data).__name__}")
-    return data
 
 
 def load_run_config(name_or_path: str, overrides: Mapping[str, Any] | None = None) -> RunConfig:
@@ -145,7 +132,9 @@ def with_overrides(base: Mapping[str, Any], settings: Mapping[str, Any]) -> dict
                 raise ConfigError(f"cannot set {key!r}: {folder!r} is a value, not a group of settings")
             place[folder] = inner
             place = inner
-        place[leaf] = copy.deepcopy(value)
+        # Who imports more takes nothing away.
+        before = place.get(leaf) or [] if key == "imports" else None
+        place[leaf] = copy.deepcopy(value) if before is None else [*before, *value]
     return result
 
 

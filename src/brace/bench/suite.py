@@ -32,12 +32,12 @@ from brace.bench.grid import (
     expand,
     find_file,
     known_keys,
-    read_yaml,
     shipped_files,
     takes,
 )
 from brace.bench.plots import PlotSpec, read_plot
 from brace.errors import ConfigError, UnknownNameError
+from brace.loop.config import read_yaml
 from brace.registry import suites
 
 Form = Literal["full", "quick", "smoke"]

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from brace.cli import bench, demo, erecap, planner, reading, run, worlds
+from brace.cli.listing import add_lists
 from brace.errors import BraceError
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ for command in (
     app.command()(command)
 for group in (worlds, planner, erecap):
     app.add_typer(group.app, name=group.__name__.rpartition(".")[2])
+add_lists(app)
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from brace.bench.runner import prepare_run
 from brace.cli.live import run_with_progress
 from brace.ledger.lock import lock_runs
 from brace.loop.config import RunConfig
+from brace.registry import import_file
 from brace.report.rows import Table
 
 Out = Annotated[Path, typer.Option("--out", "-o", help="The directory to write to.")]
@@ -50,6 +51,24 @@ def print_tables(tables: Sequence[Table], form: Format, figures: Table) -> None:
         typer.echo("\n".join(texts), nl=False)
 
 
+def _import_now(files: list[str]) -> list[str]:
+    for file in files:
+        import_file(file)
+    return files
+
+
+Imports = Annotated[
+    list[str],
+    typer.Option(
+        "--import",
+        metavar="FILE",
+        callback=_import_now,
+        is_eager=True,
+        help="A Python file that registers things of your own.",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class Running:
     """How a command runs episodes: the options of all that do (see `runs_episodes`)."""
@@ -60,6 +79,7 @@ class Running:
             "--set", "-s", metavar="KEY=VALUE", help="Override a setting, e.g. controller.cooldown=3."
         ),
     ] = field(default_factory=list)
+    imports: Imports = field(default_factory=list)
     episodes: Annotated[
         int | None,
         typer.Option("--episodes", "-n", min=1, help="Episodes of each run, if not as configured."),
@@ -90,6 +110,8 @@ class Running:
     def overrides(self) -> dict[str, Any]:
         """The settings given on the command line, by dotted key."""
         given = dict(parse_setting(text) for text in self.settings)
+        if self.imports:
+            given["imports"] = [str(Path(file).resolve()) for file in self.imports]
         return given if self.episodes is None else given | {"episodes": self.episodes}
 
 
@@ -108,7 +130,7 @@ def runs_episodes(command: Callable[..., None]) -> Callable[..., None]:
     for parameter in own:
         if parameter.name == "how":
             for one in fields(Running):
-                default = [] if one.name == "settings" else one.default
+                default = [] if one.name in ("settings", "imports") else one.default
                 kind = inspect.Parameter.KEYWORD_ONLY
                 parameters.append(
                     inspect.Parameter(one.name, kind, default=default, annotation=shared[one.name])

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from brace.bench.grid import parse_setting
+from brace.cli.options import Imports
 from brace.errors import BraceError
 from brace.registry import worlds as registry
-from brace.worlds import WorldInfo
 from brace.worlds.conformance import check_world
 
 app = typer.Typer(
@@ -28,27 +26,12 @@ Steps = Annotated[
 ]
 
 
-@app.command("list")
-def list_worlds() -> None:
-    """All worlds: whether installed, whether a real simulator, and what each stands for in the paper.
-
-    [dim]brace worlds list[/]
-    """
-    table = Table("world", "installed", "real", "what it is", "stands for", box=None, padding=(0, 1))
-    for name in registry.names():
-        info: WorldInfo = getattr(registry.get(name), "info", WorldInfo(""))
-        here = all(importlib.util.find_spec(module) is not None for module in info.modules)
-        installed = "yes" if here else f"no: pip install 'brace-replan\\[{info.extra}]'"
-        table.add_row(name, installed, "yes" if info.real else "no", info.summary, info.stands_for)
-    Console().print(table)
-
-
 @app.command()
-def check(name: Name, options: Options = [], steps: Steps = 40) -> None:  # noqa: B006 - typer copies it
+def check(name: Name, options: Options = [], steps: Steps = 40, imports: Imports = []) -> None:  # noqa: B006 - typer copies it
     """Run a world through the contract: determinism, time, refusal, growth of text, reset and more.
 
     [dim]brace worlds check drones-v1[/]
-    [dim]brace worlds check my-world-v1 -s difficulty=hard --steps 200[/]
+    [dim]brace worlds check my-world-v1 -s difficulty=hard --steps 200 --import my_world.py[/]
     """
     console = Console()
     settings = dict(parse_setting(text) for text in options)

@@ -170,7 +170,7 @@ class Controller(Rules[ControllerState]):
         return next((cause for cause in OVERRIDES if cause in self.config.overrides and causes[cause]), None)
 
     def _due(self, state: ControllerState, signals: Signals) -> tuple[str, ...]:
-        """What was held back and would be honoured now. A call in flight gives way to a changed goal alone."""
+        """What was held back and would be honoured now; a call in flight gives way to a new goal alone."""
         if not state.held_back or self._closed_by(state) is not None:
             return ()
         if signals.in_flight:

@@ -15,6 +15,7 @@ import msgspec
 from brace.controller import ControllerConfig
 from brace.errors import ConfigError, UnknownNameError, suggestion
 from brace.ledger.records import Fallback
+from brace.options import checked
 from brace.registry import import_file, modes
 
 T = TypeVar("T")
@@ -109,7 +110,7 @@ class RunConfig:
     planner: Part = field(default_factory=lambda: Part("embedded"))
     name: str = "run"
     imports: tuple[str, ...] = ()
-    """Python files that register what is named here."""
+    """Python files that register what is named here; in a YAML file, as seen from its folder."""
     rules: Part = Part("brace")
     """The whole controller."""
     controller: ControllerConfig = field(default_factory=ControllerConfig)
@@ -144,22 +145,26 @@ def read_yaml(source: str | Path) -> dict[str, Any]:
         raise ConfigError(f"{source} is not valid YAML: {error}") from error
     if not isinstance(data, dict):
         raise ConfigError(f"{source}: expected keys and values at the top, not {type(data).__name__}")
+    if isinstance(data.get("imports"), list):
+        data["imports"] = [str(Path(source).parent / str(file)) for file in data["imports"]]
     return data
 
 
 def load_config(data: Mapping[str, Any]) -> RunConfig:
     """Check plain data and make a configuration of it; errors name the key and, if near, the one meant."""
-    # First of all: what they register may be named in the rest.
-    for file in data.get("imports") or ():
+    # First of all: what they register may be named in the rest. Whole paths, because who reads them again
+    # from a manifest may stand in another folder.
+    files = checked(data.get("imports") or (), tuple[str, ...], "configuration: imports")
+    files = tuple(dict.fromkeys(str(Path(file).resolve()) for file in files))
+    for file in files:
         import_file(file)
-    return _convert(data, RunConfig)
+    return _convert({**data, "imports": files}, RunConfig)
 
 
 def dump_config(config: RunConfig) -> dict[str, Any]:
     """The reverse, for the manifest."""
     plain: dict[str, Any] = msgspec.to_builtins(config)
-    # Who reads the manifest may stand in another folder.
-    return plain | {"imports": [str(Path(file).resolve()) for file in config.imports]}
+    return plain
 
 
 def _convert(data: Any, kind: type[T]) -> T:
@@ -171,24 +176,24 @@ def _convert(data: Any, kind: type[T]) -> T:
 
 def _checked(data: Any, kind: Any, path: str) -> Any:
     """Expand bare names to parts and refuse unknown keys and choices, all the way down."""
-    if typing.get_origin(kind) is Literal and data not in (choices := typing.get_args(kind)):
-        raise ConfigError(f"configuration: {path[:-1]} = {data!r}{suggestion(str(data), choices)}")
-    if typing.get_origin(kind) is tuple and isinstance(data, list | tuple):
-        return [_checked(item, typing.get_args(kind)[0], path) for item in data]
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        kinds = [one for one in typing.get_args(kind) if one is not type(None)]
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Literal and data not in inner:
+        raise ConfigError(f"configuration: {path[:-1]} = {data!r}{suggestion(str(data), inner)}")
+    if origin in (typing.Union, types.UnionType):
+        kinds = [one for one in inner if one is not type(None)]
         return data if data is None or len(kinds) != 1 else _checked(data, kinds[0], path)
-    if typing.get_origin(kind) is dict and isinstance(data, Mapping):
-        value = typing.get_args(kind)[1]
-        return {key: _checked(item, value, f"{path}{key}.") for key, item in data.items()}
-    if kind is Part and isinstance(data, str):
-        return {"name": data}
-    if kind is ModeConfig and isinstance(data, str):
-        return msgspec.to_builtins(modes.get(data))
-    if not dataclasses.is_dataclass(kind) or not isinstance(data, Mapping):
-        return data
-    hints = typing.get_type_hints(kind)
-    for key in data:
-        if key not in hints:
-            raise ConfigError(f"configuration: unknown key '{path}{key}'{suggestion(str(key), hints)}")
-    return {key: _checked(item, hints[key], f"{path}{key}.") for key, item in data.items()}
+    if origin is tuple and isinstance(data, list | tuple):
+        data = [_checked(item, inner[0], path) for item in data]
+    elif origin is dict and isinstance(data, Mapping):
+        data = {key: _checked(item, inner[1], f"{path}{key}.") for key, item in data.items()}
+    elif kind is Part and isinstance(data, str):
+        data = {"name": data}
+    elif kind is ModeConfig and isinstance(data, str):
+        data = msgspec.to_builtins(modes.get(data))
+    elif dataclasses.is_dataclass(kind) and isinstance(data, Mapping):
+        hints = typing.get_type_hints(kind)
+        for key in data:
+            if key not in hints:
+                raise ConfigError(f"configuration: unknown key '{path}{key}'{suggestion(str(key), hints)}")
+        data = {key: _checked(item, hints[key], f"{path}{key}.") for key, item in data.items()}
+    return data

@@ -35,7 +35,7 @@ def finite_number(argument: str) -> float | None:
 
 
 def normal_number(argument: str, resolution: float | None = None) -> str:
-    """A finite number written one way, as the nearest multiple of `resolution`; any other argument as it is."""
+    """A finite number written one way, as the nearest multiple of `resolution`. Others stay as they are."""
     value = finite_number(argument)
     if value is None:
         return argument

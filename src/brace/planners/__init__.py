@@ -1,7 +1,7 @@
 """Who writes the plan. Importing this registers our own planners."""
 
 from brace.planners import fakes
-from brace.planners.base import Limits, LineSpan, Planner, Prompt, Usage
+from brace.planners.base import Limits, LineSpan, Planner, Prompt, Usage, Vocabulary
 from brace.planners.function import FunctionPlanner
 from brace.planners.local import EmbeddedPlanner, TransformersPlanner
 from brace.planners.openai import OpenAIPlanner
@@ -20,5 +20,6 @@ __all__ = [
     "TransformersPlanner",
     "TruthPlanner",
     "Usage",
+    "Vocabulary",
     "fakes",
 ]

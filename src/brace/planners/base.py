@@ -13,7 +13,7 @@ from brace.plan import SkillSet
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a planner is given. Most need the text only."""
+    """What a planner is given."""
 
     text: str
     tokens: int

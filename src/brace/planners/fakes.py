@@ -5,6 +5,7 @@ Each wraps another planner (by default the proxy's) or writes a given text, and 
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from collections.abc import Iterator
@@ -40,7 +41,8 @@ class FixedLatency(_Fake):
 
     name = "fake-fixed"
     prefill_ms: float = 10.0
-    """Milliseconds before the first piece, whatever the prompt's length."""
+    """Milliseconds before the first piece, whatever the prompt's length: what a server needs to begin
+    at all."""
     ms_per_token: float = 0.0
     """Milliseconds more for each token of the prompt."""
     decode_ms: float = 5.0
@@ -105,12 +107,11 @@ class Failing(_Fake):
         if self.every < 1:
             raise ConfigError(f"planner 'fake-failing': every = {self.every} must be 1 or more")
         super().__post_init__()
-        self._calls = 0
+        self._calls = itertools.count(1)
 
     def stream(self, prompt: Prompt, limits: Limits) -> Iterator[str]:
         """A dead server."""
-        self._calls += 1
-        if self._calls % self.every == 0:
+        if next(self._calls) % self.every == 0:
             raise ConnectionError("the fake server is down")
         yield self._answer(prompt, limits)
 

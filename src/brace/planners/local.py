@@ -87,7 +87,10 @@ class TransformersPlanner(Planner):
         )
         self._encoder = PromptEncoder(tokenizer, self.chat)
         self.tokenizer = HfTokenizer(tokenizer, name=self.name)
-        ends = _end_tokens(decoder, tokenizer)
+        # Some chat models have several tokens that end a text, and name them in different places.
+        places = (tokenizer, decoder.config, decoder.generation_config)
+        named = [getattr(place, "eos_token_id", None) for place in places]
+        ends = sorted({end for one in named for end in ([one] if isinstance(one, int) else one or ())})
         self._writer = PlanWriter(self._engine, tokenizer, ends, self.max_new_tokens)
         self._tokens: constrained.Vocabulary | None = None
         if self.constrain:
@@ -209,12 +212,3 @@ class EmbeddedPlanner(TransformersPlanner):
         self.model = str(EMBEDDED)
         super().__post_init__()
         self.name = "embedded"
-
-
-def _end_tokens(decoder: Any, tokenizer: Any) -> tuple[int, ...]:
-    """All that end a text: some chat models have several, and name them in different places."""
-    found: set[int] = set()
-    for source in (tokenizer, decoder.config, decoder.generation_config):
-        named = getattr(source, "eos_token_id", None)
-        found.update([named] if isinstance(named, int) else named or ())
-    return tuple(sorted(found))

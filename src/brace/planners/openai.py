@@ -6,7 +6,7 @@ import contextlib
 import os
 import urllib.parse
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,8 +31,6 @@ BUSY_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 CLOSING_S = 0.02
 """How long the end of a finished answer is waited for, so that the connection can be used again."""
-MOST_BYTES = 4096
-"""For each token that is allowed, as received: an event carries a token and some hundred bytes around it."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -89,6 +87,7 @@ class OpenAIPlanner(Planner):
         self._key = find_key(self.key_env, root)
         self._headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         self._words: Vocabulary | None = None
+        self._several = False
         self._constraint: dict[str, Any] = {}
         try:
             # An extra; the planner's name must be known without it.
@@ -117,7 +116,7 @@ class OpenAIPlanner(Planner):
 
     def bind(self, vocabulary: Vocabulary) -> None:
         """Learn the skills and names: they make the grammar, and tell where a plan ends."""
-        self._words = vocabulary
+        self._words, self._several = vocabulary, vocabulary.skills.agents > 1
         if self.grammar == "gbnf":
             self._constraint = {"grammar": plan_grammar.gbnf(vocabulary.skills, vocabulary.names)}
         elif self.grammar == "json_schema":
@@ -161,8 +160,7 @@ class OpenAIPlanner(Planner):
             body["messages"] = [{"role": "user", "content": prompt.text}]
         else:
             # A plain completion goes on writing after the plan: one line, or a line for each agent.
-            several = self._words is not None and self._words.skills.agents > 1
-            body |= {"prompt": prompt.text, "stop": ["\n\n" if several else "\n"]}
+            body |= {"prompt": prompt.text, "stop": ["\n\n" if self._several else "\n"]}
         if "max_completion_tokens" in self._extra:
             del body["max_tokens"]
         return body | self._constraint | self._extra
@@ -176,23 +174,17 @@ class OpenAIPlanner(Planner):
             if not kind.startswith("text/event-stream"):
                 said = shown(_beginning(reply.chunks).decode("utf-8", "replace"), self._key)
                 raise EndpointError(f"{self._url} does not stream; it sent {kind}: {said!r}")
-            answer = answers.StreamedAnswer(self._most_tokens, self._unwrapper())
-            for chunk in answers.read_events(reply.chunks, self._most_tokens * MOST_BYTES, self._key):
-                if piece := answer.take(chunk):
-                    if self._server is not None:
-                        self._server.learn(answer.text, answer.pieces)
-                    yield piece
-                    if limits.expired():
-                        return
-            answer.check_end()
+            unwrap = answers.LinesOfObject(self._several).feed if self.grammar == "json_schema" else str
+            answer = answers.StreamedAnswer(self._most_tokens, unwrap, self._key)
+            for piece in answer.read(reply.chunks):
+                if self._server is not None:
+                    self._server.learn(answer.text, answer.pieces)
+                yield piece
+                if limits.expired():
+                    return
             yield self._usage(prompt, answer)
             patience.at_most(CLOSING_S)
             reply.finish()
-
-    def _unwrapper(self) -> Callable[[str], str]:
-        if self.grammar == "json_schema" and self._words is not None:
-            return answers.LinesOfObject(several=self._words.skills.agents > 1).feed
-        return str
 
     def _usage(self, prompt: Prompt, answer: answers.StreamedAnswer) -> Usage:
         read, cached, problem = self._counts.compare(prompt.tokens, answer.usage)

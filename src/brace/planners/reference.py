@@ -5,7 +5,6 @@ They are no language models. Each is bound to the run's world before the first e
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -46,13 +45,6 @@ class _Reference(Planner):
             )
         self._world: Referenced = vocabulary
 
-    def stream(self, prompt: Prompt, limits: Limits) -> Iterator[str]:
-        """The whole plan in one piece."""
-        yield str(self._plan(prompt.text))
-
-    @abstractmethod
-    def _plan(self, prompt: str) -> Plan: ...
-
 
 @planners.register("truth")
 class TruthPlanner(_Reference):
@@ -60,8 +52,9 @@ class TruthPlanner(_Reference):
 
     name = "truth"
 
-    def _plan(self, prompt: str) -> Plan:
-        return self._world.truth_plan()
+    def stream(self, prompt: Prompt, limits: Limits) -> Iterator[str]:
+        """The best plan now."""
+        yield str(self._world.truth_plan())
 
 
 @planners.register("reader")
@@ -70,8 +63,9 @@ class ReaderPlanner(_Reference):
 
     name = "reader"
 
-    def _plan(self, prompt: str) -> Plan:
-        return self._world.read(prompt)
+    def stream(self, prompt: Prompt, limits: Limits) -> Iterator[str]:
+        """The plan that follows from the text."""
+        yield str(self._world.read(prompt.text))
 
 
 @planners.register("memorised")
@@ -89,5 +83,6 @@ class MemorisedPlanner(_Reference):
         self._world.reset(self.seed)
         self._memory = self._world.truth_plan()
 
-    def _plan(self, prompt: str) -> Plan:
-        return self._memory
+    def stream(self, prompt: Prompt, limits: Limits) -> Iterator[str]:
+        """Always the same plan."""
+        yield str(self._memory)

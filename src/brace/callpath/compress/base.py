@@ -26,7 +26,7 @@ Scores = NDArray[np.float64]
 class Compressor(ABC):
     """Shortens a context to the room it is given, never touching floors."""
 
-    extra: ClassVar[str | None] = None
+    needs_extra: ClassVar[str | None] = None
     """What to install: `pip install 'brace-replan[extra]'`."""
     name: ClassVar[str]
     in_model: ClassVar[bool] = False

@@ -36,7 +36,7 @@ _REPEATED = 1.0
 class Erecap(ScoringCompressor):
     """A small model reads the context; what it needs least goes."""
 
-    extra = "erecap"
+    needs_extra = "erecap"
     name = "erecap"
     model: Any = "embedded"
     """`embedded`, `smollm2`, a folder, or a loaded model (then with its `tokenizer`)."""

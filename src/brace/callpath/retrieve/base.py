@@ -13,7 +13,7 @@ from brace.context import Line, Segment
 class Retriever(ABC):
     """Finds what was learned before. What it gives is added to the prompt inside the budget."""
 
-    extra: ClassVar[str | None] = None
+    needs_extra: ClassVar[str | None] = None
     """What to install: `pip install 'brace-replan[extra]'`."""
     name: ClassVar[str]
     reserve: int = 0

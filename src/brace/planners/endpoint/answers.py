@@ -6,6 +6,7 @@ may ignore it: many ignore what they do not know.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -17,8 +18,10 @@ from brace.planners.endpoint import EndpointError, shown
 from brace.planners.plan_grammar import Names
 
 END = b"[DONE]"
+MOST_BYTES = 4096
+"""For each token that was allowed, as received: an event carries a token and some hundred bytes around it."""
 MOST_CHARACTERS = 16
-"""For each token that was allowed: a server that writes more does not keep to it."""
+"""For each token, of text: a server that writes more does not keep to what was allowed."""
 
 
 class Delta(msgspec.Struct):
@@ -36,7 +39,7 @@ class Choice(msgspec.Struct):
     finish_reason: str | None = None
 
 
-class Chunk(msgspec.Struct):
+class Event(msgspec.Struct):
     """One event. The one with the usage has no choices on most servers."""
 
     choices: list[Choice] = []
@@ -44,71 +47,79 @@ class Chunk(msgspec.Struct):
     error: Any = None
 
 
-_decode = msgspec.json.Decoder(Chunk).decode
+_decode = msgspec.json.Decoder(Event).decode
 # A character's code that is no half of a surrogate pair.
 _PLAIN_CODE = re.compile("u[0-9a-fA-F]{4}(?<!u[dD][89a-fA-F]..)")
 
 
-def read_events(chunks: Iterator[bytes], most_bytes: int, secret: str = "") -> Iterator[Chunk]:
-    """Every event up to the end mark, or to the end of the stream; an error event is raised.
-
-    Each `data` line is taken as one event, as all servers of this protocol write them. More than `most_bytes`
-    is an EndpointError: no honest answer is that long. No error repeats the `secret`.
-    """
-    received, rest = 0, b""
-    for chunk in chunks:
-        received += len(chunk)
-        if received > most_bytes:
-            raise EndpointError(f"endless output: more than {most_bytes} bytes for one answer")
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            if (data := _data(line)) == END:
-                return
-            if data:
-                yield _read(data, secret)
-    if (data := _data(rest)) and data != END:
-        yield _read(data, secret)
-
-
 class StreamedAnswer:
-    """An answer as it comes: its text, how it ended, what it cost."""
+    """An answer as it comes: its text, how it ended, what it cost. No error repeats the `secret`."""
 
-    def __init__(self, most_tokens: int, unwrap: Callable[[str], str]) -> None:
+    def __init__(self, most_tokens: int, unwrap: Callable[[str], str], secret: str = "") -> None:
         self.text = ""
         self.pieces = 0
         """In how many events the text came: servers send one for each token."""
         self.finish_reason: str | None = None
         self.usage: dict[str, Any] | None = None
-        self._most_characters = MOST_CHARACTERS * most_tokens
-        self._unwrap = unwrap
-        self._written = self._reasoned = 0
+        self._most_tokens, self._unwrap, self._secret = most_tokens, unwrap, secret
 
-    def take(self, chunk: Chunk) -> str:
-        """The plan text that this event brings, if any."""
-        self.usage = chunk.usage or self.usage
-        raw = ""
-        for choice in chunk.choices[:1]:
-            delta = choice.delta or Delta()
-            raw = delta.content or choice.text or ""
-            self._reasoned += len(delta.reasoning_content or "")
-            self.finish_reason = choice.finish_reason or self.finish_reason
-        self._written += len(raw)
-        if self._written + self._reasoned > self._most_characters:
-            raise EndpointError(
-                f"endless output: more than {self._most_characters} characters; the server ignores max_tokens"
-            )
-        piece = self._unwrap(raw)
-        self.text += piece
-        self.pieces += bool(piece)
-        return piece
+    def read(self, chunks: Iterator[bytes]) -> Iterator[str]:
+        """The plan's text piece by piece, up to the end mark or to the end of the stream.
 
-    def check_end(self) -> None:
-        """Raise unless this was an answer, and a whole one as far as the server says."""
+        Raises in the end unless this was an answer, and a whole one as far as the server says. One that is
+        longer than any honest answer is an error too.
+        """
+        written = reasoned = 0
+        for data in _events(chunks, self._most_tokens * MOST_BYTES):
+            event = self._decoded(data)
+            self.usage = event.usage or self.usage
+            raw = ""
+            for choice in event.choices[:1]:
+                delta = choice.delta or Delta()
+                raw = delta.content or choice.text or ""
+                reasoned += len(delta.reasoning_content or "")
+                self.finish_reason = choice.finish_reason or self.finish_reason
+            written += len(raw)
+            if written + reasoned > (most := self._most_tokens * MOST_CHARACTERS):
+                raise EndpointError(
+                    f"endless output: more than {most} characters; the server ignores max_tokens"
+                )
+            if piece := self._unwrap(raw):
+                self.text += piece
+                self.pieces += 1
+                yield piece
         if self.finish_reason is None:
             raise EndpointError("the stream ended before the answer did")
         if not self.text.strip():
-            only = f", only {self._reasoned} characters of reasoning" if self._reasoned else ""
+            only = f", only {reasoned} characters of reasoning" if reasoned else ""
             raise EndpointError(f"the model wrote no plan{only} (finish_reason {self.finish_reason!r})")
+
+    def _decoded(self, data: bytes) -> Event:
+        try:
+            event = _decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            said = shown(data.decode("utf-8", "replace"), self._secret, most=80)
+            raise EndpointError(f"cannot read the stream ({shown(str(error))}): {said!r}") from error
+        if event.error is not None:
+            raise EndpointError(f"the server broke off: {_error_text(event.error, self._secret)}")
+        return event
+
+
+def _events(chunks: Iterator[bytes], most_bytes: int) -> Iterator[bytes]:
+    """What stands in the `data` lines: each is taken as one event, as all servers write them."""
+    received, rest = 0, b""
+    # The last line may lack its end.
+    for chunk in itertools.chain(chunks, (b"\n",)):
+        received += len(chunk)
+        if received > most_bytes:
+            raise EndpointError(f"endless output: more than {most_bytes} bytes for one answer")
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
+            if data == END:
+                return
+            if data:
+                yield data
 
 
 def error_text(body: bytes, secret: str = "") -> str:
@@ -124,21 +135,6 @@ def _error_text(said: Any, secret: str) -> str:
     if isinstance(said, dict):
         said = said.get("message") or said.get("detail") or said
     return shown(str(said), secret)
-
-
-def _data(line: bytes) -> bytes:
-    return line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
-
-
-def _read(data: bytes, secret: str) -> Chunk:
-    try:
-        chunk = _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        said = shown(data.decode("utf-8", "replace"), secret, most=80)
-        raise EndpointError(f"cannot read the stream ({shown(str(error))}): {said!r}") from error
-    if chunk.error is not None:
-        raise EndpointError(f"the server broke off: {_error_text(chunk.error, secret)}")
-    return chunk
 
 
 def outside(text: str, skills: SkillSet, names: Names, *, cut: bool = False) -> str:

@@ -26,12 +26,19 @@ from brace.planners.endpoint import EndpointError, PassingError, TimeIsUpError
 
 T = TypeVar("T")
 
-SLICE_S = 0.02
-"""The longest wait between two looks at the limits: how late a cancellation may be seen."""
 CONNECT_S = 10.0
 """The longest a connection may take where the call itself may take for ever."""
 KEEP_ALIVE_S = 60.0
 """Idle connections older than this are closed: something on the way may have forgotten them."""
+SLICE_S = 0.02
+"""The longest wait between two looks at the limits: how late a cancellation may be seen."""
+
+
+def _slice(limits: Limits) -> float:
+    if limits.expired():
+        raise TimeIsUpError
+    # Never 0, which would mean "do not wait at all" to a socket.
+    return max(1e-4, min(SLICE_S, limits.remaining_s()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +104,6 @@ class Wire:
     def close(self) -> None:
         """Close all connections."""
         self._pool.close()
-
-
-def _slice(limits: Limits) -> float:
-    if limits.expired():
-        raise TimeIsUpError
-    # Never 0, which would mean "do not wait at all" to a socket.
-    return max(1e-4, min(SLICE_S, limits.remaining_s()))
 
 
 def _reason(error: Exception) -> str:

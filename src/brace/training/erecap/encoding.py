@@ -44,7 +44,7 @@ class ItemEncoder:
         for number, line in enumerate(example.lines):
             spans.append(LineSpan(at, at + len(line), number in example.protected))
             at += len(line)
-        prompt = self._prompts.encode(Prompt(text, 0, None, tuple(spans)))
+        prompt = self._prompts.encode(Prompt(text, 0, lines=tuple(spans)))
         if not text or not answer or len(prompt.ids) + len(answer) > most:
             return None
         return Item([*prompt.ids, *answer], len(prompt.ids), prompt.segments, prompt.floor)

@@ -26,7 +26,7 @@ _NO_PROGRESS = 200
 
 @dataclass(eq=False)
 class ProxyPlanner(Planner):
-    """Instant and deterministic. Asked for the full plan (template `proxy-full`) it also clears the conflict."""
+    """Instant and deterministic. Asked for the full plan (`proxy-full`), it also clears the conflict."""
 
     name = "proxy-symbolic"
     cut_by: Literal["recency", "structured", "random"] | None = None
