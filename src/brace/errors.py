@@ -41,9 +41,12 @@ class LimitExceededError(BraceError):
         super().__init__(f"{text}: {detail}" if detail else text)
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """`; did you mean …? known: …`, to be appended to a message about an unknown name."""
-    names = sorted(known)
+def suggestion(name: str, known: Iterable[str], *, as_given: bool = False) -> str:
+    """`; did you mean …? known: …`, to be appended to a message about an unknown name.
+
+    The known names are sorted, unless their order says something.
+    """
+    names = list(known) if as_given else sorted(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"; did you mean {close[0]!r}?" if close else ";"
     return f"{hint} known: {', '.join(names) if names else '(none)'}"

@@ -75,7 +75,7 @@ def checked(value: Any, wanted: Any, what: str) -> Any:
 
     choices = typing.get_args(wanted) if typing.get_origin(wanted) is Literal else ()
     if choices and value not in choices:
-        raise ConfigError(f"{what} = {value!r}{suggestion(str(value), map(str, choices))}")
+        raise ConfigError(f"{what} = {value!r}{suggestion(str(value), map(str, choices), as_given=True)}")
     if any(_is_a(value, one) for one in _alternatives(wanted)):
         return value
     try:

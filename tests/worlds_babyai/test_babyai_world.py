@@ -284,8 +284,8 @@ def test_a_frame_shows_the_robots() -> None:
     [
         ({"agents": 0}, "agents = 0; choose 1 to 8"),
         ({"agents": 9}, "choose 1 to 8"),
-        ({"difficulty": "brutal"}, "choose easy, normal, hard"),
-        ({"disturbance": "mild"}, "choose none, normal, strong"),
+        ({"difficulty": "brutal"}, "known: easy, normal, hard"),
+        ({"disturbance": "mild"}, "known: none, normal, strong"),
     ],
 )
 def test_options_are_checked(options: dict[str, object], problem: str) -> None:
