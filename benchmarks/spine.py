@@ -31,11 +31,12 @@ from brace.loop.config import LoopConfig
 from brace.loop.core import LoopCore
 from brace.plan import Plan
 from brace.planners import FunctionPlanner, PlannerPool
+from brace.worlds.base import PlanHolder
 
 Row = tuple[str, float, str, float | None]
 
 
-class Holder:
+class Holder(PlanHolder):
     """Takes every plan."""
 
     def __init__(self) -> None:

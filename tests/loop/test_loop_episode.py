@@ -42,7 +42,7 @@ def play(
     clock: Any = None,
 ) -> tuple[Episode, Ledger]:
     planner = FunctionPlanner(answer if callable(answer) else lambda prompt: answer)
-    mode = Mode((Fit(NoCompression()),), (Fit(plan_template(SKILLS.describe())),))
+    mode = Mode(plan_template(SKILLS.describe()), (Fit(NoCompression()),))
     path = CallPath(PlannerPool(planner), {"full": mode}, SKILLS)
     policy = FixedPolicy({"full": Budget("full", None, slo_ms)}, mode="full")
     ledger = Ledger()

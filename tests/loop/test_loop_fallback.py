@@ -35,7 +35,7 @@ def settled(settings: LoopConfig, *, has_plan: bool, refuse: str | None = None) 
 
     path = CallPath(
         PlannerPool(FunctionPlanner(fail)),
-        {"full": Mode((Fit(NoCompression()),), (Fit(plan_template()),))},
+        {"full": Mode(plan_template(), (Fit(NoCompression()),))},
         SKILLS,
     )
     policy = FixedPolicy({"full": Budget("full", None, None)}, mode="full")

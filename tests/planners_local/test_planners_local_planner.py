@@ -140,12 +140,13 @@ def test_the_call_path_s_budget_binds_what_the_last_layer_holds(
         buffer.extend(history(steps))
         result = path.run(path.open(buffer.lines(), "pruned", budget=budget))
         assert result.status in ("ok", "partial"), result.error
-                sent = planner.tokenizer.count(plan_template(TEAM.describe()).render(buffer.lines()))
+        sent = planner.tokenizer.count(plan_template(TEAM.describe()).render(buffer.lines()))
         assert result.tokens_read + result.tokens_cached == sent + planner.prompt_overhead
         if budget is None:
             assert result.tokens_after == result.kept_mean == sent + planner.prompt_overhead
         else:
-            assert result.tokens_after == budget if granularity == "token" else 0 < result.tokens_after <= budget
+            after = result.tokens_after
+            assert after == budget if granularity == "token" else 0 < after <= budget
             assert result.tokens_after < result.kept_mean < sent + planner.prompt_overhead
 
 
