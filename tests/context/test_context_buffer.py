@@ -166,14 +166,12 @@ def test_a_steady_growth_is_recovered_for_any_number_of_agents(agents: int, step
     fitted = fit_growth(buffer.contributions(), agents)
     assert fitted == Growth(start, 7 + words, agents)  # `[observation 3 a1]` and the newline are seven
     assert fitted.at(steps) == buffer.tokens
-    assert fitted.steps_until(buffer.tokens) == steps
 
 
 def test_a_context_that_does_not_grow_never_gets_there() -> None:
     still = fit_growth({(0, None): 12}, agents=2)
     assert still == Growth(12, 0.0, 2)
-    assert still.steps_until(12) == 0
-    assert still.steps_until(13) == float("inf")
+    assert still.at(1000) == 12
     assert fit_growth({}, agents=1) == Growth(0, 0.0, 1)
 
 

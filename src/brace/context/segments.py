@@ -152,13 +152,6 @@ class Growth:
         """N_t."""
         return self.start + t * self.agents * self.per_agent_step
 
-    def steps_until(self, tokens: float) -> float:
-        """The step at which the context first has `tokens`; infinite if it does not grow."""
-        rate = self.agents * self.per_agent_step
-        if tokens <= self.start:
-            return 0.0
-        return (tokens - self.start) / rate if rate > 0 else float("inf")
-
 
 def fit_growth(contributions: Mapping[tuple[int, int | None], int], agents: int) -> Growth:
     """The steady growth that a buffer's contributions show: step 0 is N_0, the mean over the rest is n."""

@@ -125,11 +125,11 @@ class Agent:
         for name, value, kind in (
             ("slo_ms", slo_ms, float | None), ("budget", budget, int | None),
             ("compress", compress, str | dict[str, Any] | Compressor), ("stored_plan", stored_plan, str),
-            ("controller", controller, ControllerConfig | None),
             ("while_thinking", while_thinking, Literal["hold", "continue"]),
             ("fallback", fallback, tuple[str, ...]),
         ):  # fmt: skip
             checked(value, kind, f"Agent: {name}")
+        knobs = checked(controller, ControllerConfig | None, "Agent: controller")
         pool = _pool(planner, tokenizer)
         config = load_config(
             {
@@ -148,8 +148,8 @@ class Agent:
                 },
             }
         )  # fmt: skip
-        if controller is not None:
-            config = replace(config, controller=controller)
+        if knobs is not None:
+            config = replace(config, controller=knobs)
         self._begin(config, pool, task, skills, names, accept, ledger, method)
 
     @classmethod
