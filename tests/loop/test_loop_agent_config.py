@@ -21,7 +21,9 @@ from fake_world import SKILLS, FakeLine
 
 NOTE = "the carpet in front of the kitchen is slippery"
 CONFIG: dict[str, Any] = {
-    "controller": {"cooldown": 2, "triggers": ["failure", "goal", "exhausted", "hazard"], "overrides": ["hazard"]},
+    "controller": {
+        "cooldown": 2, "triggers": ["failure", "goal", "exhausted", "hazard"], "overrides": ["hazard"],
+    },
     "modes": {
         "pruned": {
             "tokens": 120, "slo_ms": 5000, "compress": "structured",
