@@ -31,12 +31,16 @@ class Recipe:
     """How to train. The defaults made the shipped planner."""
 
     hidden: int = 320
+    """The model's width."""
     layers: int = 12
     feed_forward: int = 896
     heads: int = 5
     positions: int = 8192
+    """Tokens a text may have."""
     rate: float = 1.5e-3
+    """The learning rate at its highest."""
     warm_up: int = 200
+    """Steps until then."""
     tokens_per_batch: int = 131_072
     stage_share: float = 0.1
     """The share of the time after which the next longer length joins in."""

@@ -24,7 +24,7 @@ Sees = Callable[[int, int, tuple[str, ...]], tuple[str, ...]]
 """(agent, step, a room's contents) → what the agent's camera makes of them."""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Robot:
     """One robot: where it is, what it holds, what it is about."""
 
