@@ -52,6 +52,10 @@ class Holder(PlanHolder):
     def stop(self) -> None:
         self.plan = Plan()
 
+    def line_for(self, plan: Plan, before: Plan) -> str:
+        # The context must stay as long as it is, or every call would be measured with another one.
+        return ""
+
 
 def make_core(writer: LedgerWriter) -> LoopCore[object]:
     mode = Mode(plan_template(), (Fit(Recency()),))
