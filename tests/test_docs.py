@@ -12,8 +12,9 @@ from brace import Agent
 from brace.bench.suite import make_suite
 from brace.context import ContextBuffer, Segment, WordTokenizer
 from brace.controller import Budget, Controller, ControllerConfig, Signals, decide
+from brace.loop.build import build_rules
 from brace.loop.config import load_config
-from brace.registry import budget_policies, compressors, planners, scorers, worlds
+from brace.registry import budget_policies, planners, scorers, worlds
 from brace.worlds.conformance import check_world
 from tiny_model import tiny
 
@@ -35,13 +36,15 @@ def test_the_documented_extensions_work_as_they_stand() -> None:
     buffer = ContextBuffer(WordTokenizer())
     buffer.extend(Segment("observation", f"a door {'x' * n}", n) for n in range(20))
     with Agent(
-        planners.create("always-wait"),
+        lambda prompt: "wait()",
         budget=80,
-        compress=compressors.create("longest-words", {"granularity": "token"}),
+        compress={"name": "longest-words", "options": {"granularity": "token", "power": 2}},
+        controller=ControllerConfig(triggers=("exhausted", "battery")),
         while_thinking="hold",
     ) as agent:
         agent.step([line.segment for line in buffer.lines()])
-        assert str(agent.step().plan) == "wait()"
+        assert agent.step().decision.triggers == ()
+        assert agent.step(readings={"battery": 0.1}).decision.triggers == ("battery",)
     modes = {"pruned": Budget("pruned", 100, 10.0), "full": Budget("full", 200, 20.0)}
     rules = Controller(ControllerConfig(), budget_policies.create("thrifty", {"modes": modes}))
     decision, state = decide(rules, rules.start(), Signals(failed=True), 0)
@@ -49,13 +52,26 @@ def test_the_documented_extensions_work_as_they_stand() -> None:
     assert decide(rules, state, Signals(failed=True), 1)[0].budget == modes["full"]
 
 
+def test_the_documented_mode_and_its_template_load() -> None:
+    (block,) = blocks("docs/extending.md", "yaml")
+    config = load_config(yaml.safe_load(block))
+    assert "{context}" in config.modes["glance"].template
+    build_rules(config)
+
+
+def test_the_documented_agent_takes_its_configuration() -> None:
+    shared: dict[str, object] = {"my_llm": lambda prompt: "goto(door)"}
+    (block,) = (one for one in blocks("docs/agent.md", "python") if "from_config" in one)
+    exec(compile(block, "docs/agent.md", "exec"), shared)  # noqa: S102 - our own documentation
+    agent = shared["agent"]
+    assert isinstance(agent, Agent)
+    agent.close()
+
+
 def test_the_documented_engine_works_as_it_stands(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("brace.erecap.models.load_model", lambda path: tiny())
-    scorers.names()
-    # The page's own scorer is for the page only.
-    monkeypatch.setattr(scorers, "_factories", dict(scorers._factories))
     shared: dict[str, object] = {}
     for block in blocks("docs/erecap.md", "python"):
         exec(compile(block, "docs/erecap.md", "exec"), shared)  # noqa: S102 - our own documentation

@@ -37,6 +37,8 @@ MAY_USE = {
 
 # Thin: it only calls the rooms, so it may use all of them, and none of them may use it.
 MAY_USE["cli"] = set(MAY_USE)
+PLUGIN = SOURCE / "worlds" / "proxy"
+"""Like a package of a stranger's: it may use all contracts, and is reached through registries only."""
 IMPORTERS = {"import_module", "__import__", "find_spec", "files"}
 """What imports a package that is named by a string."""
 
@@ -85,8 +87,18 @@ def test_imports_go_one_way(room: str) -> None:
     files = list(folder.rglob("*.py")) if folder.is_dir() else [SOURCE / f"{room}.py"]
     assert files
     for path in files:
-        strangers = used_rooms(path) - MAY_USE[room] - {room}
+        if PLUGIN not in path.parents:
+            strangers = used_rooms(path) - MAY_USE[room] - {room}
+            assert not strangers, f"{path.relative_to(SOURCE)} uses {strangers}"
+
+
+def test_the_proxy_is_a_plugin_that_nobody_imports() -> None:
+    for path in PLUGIN.rglob("*.py"):
+        strangers = used_rooms(path) - MAY_USE["worlds"] - {"worlds", "callpath"}
         assert not strangers, f"{path.relative_to(SOURCE)} uses {strangers}"
+    for path in SOURCE.rglob("*.py"):
+        if PLUGIN not in path.parents:
+            assert "worlds.proxy" not in path.read_text(encoding="utf-8"), path
 
 
 def test_every_room_is_known() -> None:

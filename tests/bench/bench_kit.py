@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from brace.worlds.proxy.world import ProxyWorld
 WORLD = "fake-moody-v1"
 
 
+@dataclass(eq=False)
 class FakeMoodyWorld(ProxyWorld):
     """In its fifth step it does what `moods` has for the episode's seed: dies, hangs or exits.
 
@@ -23,39 +25,37 @@ class FakeMoodyWorld(ProxyWorld):
     `notes` is a folder where each world leaves which cores and how many threads it was given.
     """
 
-    def __init__(
-        self,
-        moods: dict[str, str] | None = None,
-        once: str | None = None,
-        step_s: float = 0.0,
-        build_s: float = 0.0,
-        notes: str | None = None,
-    ) -> None:
-        time.sleep(build_s)
+    moods: dict[str, str] = field(default_factory=dict)
+    once: str | None = None
+    step_s: float = 0.0
+    build_s: float = 0.0
+    notes: str | None = None
+
+    def __post_init__(self) -> None:
+        time.sleep(self.build_s)
         super().__init__(corrected=True)
         self.id = WORLD
-        self._moods, self._once, self._step_s = moods or {}, once, step_s
         self._seed = 0
-        if notes is not None:
+        if self.notes is not None:
             facts = f"{sorted(os.sched_getaffinity(0))} {os.environ.get('OMP_NUM_THREADS')}"
-            (Path(notes) / str(os.getpid())).write_text(facts)
+            (Path(self.notes) / str(os.getpid())).write_text(facts)
 
     def reset(self, seed: int) -> None:
         self._seed = seed
         super().reset(seed)
 
     def step(self, *, hold: bool) -> None:
-        time.sleep(self._step_s)
+        time.sleep(self.step_s)
         if self._step == 5:
-            self._show(self._moods.get(str(self._seed)))
+            self._show(self.moods.get(str(self._seed)))
         super().step(hold=hold)
 
     def _show(self, mood: str | None) -> None:
         if mood is None:
             return
-        if self._once is not None:
+        if self.once is not None:
             try:
-                (Path(self._once) / str(self._seed)).touch(exist_ok=False)
+                (Path(self.once) / str(self._seed)).touch(exist_ok=False)
             except FileExistsError:
                 return
         if mood == "die":

@@ -169,11 +169,12 @@ def test_a_world_that_raises_mid_episode_is_an_error_and_loses_nothing(home: Pat
     (home / "broken.py").write_text(
         "from brace.registry import worlds\n"
         "from brace.worlds.proxy.world import ProxyWorld\n"
+        "@worlds.register('broken-v1')\n"
         "class Broken(ProxyWorld):\n"
+        "    def __init__(self): super().__init__(corrected=True)\n"
         "    def step(self, *, hold):\n"
         "        if self._step == 7: raise RuntimeError('motor on fire')\n"
         "        super().step(hold=hold)\n"
-        "worlds.register('broken-v1')(lambda: Broken(corrected=True))\n"
         "from brace.cli import main\n"
         "main()\n"
     )

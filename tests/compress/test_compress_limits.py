@@ -99,7 +99,7 @@ def test_scores_that_are_not_finite_are_an_error_that_names_the_method(grain: st
 
 @every_granular
 def test_an_unknown_granularity_is_refused_with_the_known_ones(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"did you mean 'segment'\? known: segment, token"):
+    with pytest.raises(ConfigError, match=r"did you mean 'segment'\? known: token, segment"):
         compressors.create(name, {"granularity": "segments"})
 
 

@@ -53,11 +53,9 @@ class SeenProxy(ProxyPlanner):
         yield from super().stream(prompt, limits)
 
 
-planners.register("slips")(Slips)
-planners.register("seen-proxy")(SeenProxy)
-
-
 def last_prompt(name: str) -> str:
+    planners.register("slips")(Slips)
+    planners.register("seen-proxy")(SeenProxy)
     proxy = name.startswith("proxy")
     config = load_config(
         {

@@ -30,7 +30,7 @@ def create(name: str, **options: Any) -> Any:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"granularity": "word"}, "'granularity' = 'word'; known: segment, token"),
+        ({"granularity": "word"}, "'granularity' = 'word'; known: token, segment"),
         ({"max_new_tokens": 0}, "1 or more"),
         ({"dtype": "bf16"}, "did you mean 'bfloat16'"),
         ({"device": "quantum"}, "device = 'quantum'"),

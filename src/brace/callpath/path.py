@@ -37,7 +37,12 @@ class CallPath:
         for name, mode in modes.items():
             for stage in mode.stages:
                 stage.check(name, pool.planner)
-        self._template_tokens = {name: self._count(mode.template.render([])) for name, mode in modes.items()}
+        # Asked once: some planners have to ask a server.
+        self._overhead = pool.planner.prompt_overhead
+        count = pool.planner.tokenizer.count
+        self._template_tokens = {
+            name: count(mode.template.render([])) + self._overhead for name, mode in modes.items()
+        }
 
     def check_budget(self, mode: str, budget: int | None) -> None:
         """Refuse a budget that cannot hold even the template, before any call is made."""
@@ -53,7 +58,7 @@ class CallPath:
         row, template = self.modes[mode], self._template_tokens[mode]
         return OpenCall(
             lines=lines, mode=mode, template=row.template, tokenizer=self.pool.planner.tokenizer,
-            overhead=self.pool.planner.prompt_overhead, reserve=sum(stage.reserve for stage in row.stages),
+            overhead=self._overhead, reserve=sum(stage.reserve for stage in row.stages),
             tokens_template=template, tokens_in=template + sum(line.tokens for line in lines), **asked,
         )  # fmt: skip
 
@@ -92,6 +97,3 @@ class CallPath:
                 call.clock.add(f"replan.{part}", start, ms / 1e3)
                 start += ms / 1e3
         read_answer(call, answer, self.skills)
-
-    def _count(self, prompt: str) -> int:
-        return self.pool.planner.tokenizer.count(prompt) + self.pool.planner.prompt_overhead
