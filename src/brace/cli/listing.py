@@ -75,9 +75,7 @@ def _lister(registry: Registry[Any]) -> Any:
         try:
             found = {name: registry.get(name) for name in registry.names()}
         except ModuleNotFoundError as error:
-            raise MissingExtraError(
-                f"listing {registry.family}s ({error.name} is not installed)", "all"
-            ) from error
+            raise MissingExtraError(f"the list of {registry.family}s ({error.name})", "local") from error
         for name, thing in found.items():
             console.print(f"[bold]{escape(name)}[/]  {escape(_about(thing))}", highlight=False)
             for line in _needs(thing):
