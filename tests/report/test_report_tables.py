@@ -225,3 +225,38 @@ def test_seed_lists_lose_nothing(numbers: tuple[int, ...], text: str) -> None:
 def test_tables_do_not_load_matplotlib() -> None:
     program = "import sys, brace.report, brace.report.tables; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def narrow(width: int, figures: int) -> str:
+    """A table with so many columns of figures, in a terminal that is so wide."""
+    estimate = Estimate(0.123456, 0.111111, 0.222222, 30, "", "calls")
+    table = Table(
+        "wide",
+        (Column("row"), *(Column(f"figure number {n}", right=True) for n in range(figures)), Column("")),
+        (Row(("first", *[estimate] * figures, "a verdict in words")),),
+        ("how to read it",),
+    )
+    return printed(table, width)
+
+
+def test_a_table_that_fits_or_nearly_shows_its_intervals() -> None:
+    assert "[0.111, 0.222]" in narrow(200, 4)
+    assert "left out" not in narrow(60, 3)
+    assert "a verdict in words" in narrow(200, 4)
+
+
+def test_a_table_far_too_wide_leaves_out_intervals_and_says_so() -> None:
+    shown = narrow(60, 6)
+    assert "0.123" in shown
+    assert "0.111" not in shown
+    assert "Intervals are left out" in shown
+    assert "how to read it" in shown
+
+
+def test_what_still_does_not_fit_goes_by_whole_columns_and_is_named() -> None:
+    shown = narrow(40, 8)
+    assert all(len(line) <= 40 for line in shown.splitlines())
+    assert "figure number 7" in " ".join(shown.split())
+    numbers = [word for word in shown.split() if word.startswith("0.")]
+    assert numbers
+    assert set(numbers) == {"0.123"}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from rich import box
 from rich import table as rich_table
-from rich.console import JustifyMethod
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
 from rich.text import Text
 
 from brace.ledger.intervals import NONE, SHARE, Estimate
@@ -25,6 +25,10 @@ _TEX_SIGNS = {
 }  # fmt: skip
 """Also the signs of our own tables that pdfLaTeX cannot read as they are."""
 _MINUS = re.compile(r"-(?=\d)")
+
+_ANY_WIDTH = 10_000
+_MOST_FOLDED = 2.5
+"""A table that is so many times as wide as the terminal is unreadable when its cells are folded to fit."""
 
 Cell = str | int | float | Estimate | None
 """None is printed as a dash: there is no such figure."""
@@ -69,24 +73,47 @@ class Table:
             gathered.setdefault(row.group, []).append(row)
         yield from gathered.items()
 
-    def __rich__(self) -> rich_table.Table:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        every = list(range(len(self.columns)))
+        shown = self._in_terminal(every, self.legend)
+        wide = options.update(width=_ANY_WIDTH)
+        wanted = shown.__rich_measure__(console, wide).maximum
+        if wanted <= _MOST_FOLDED * options.max_width:
+            yield shown
+            return
+        there = [index for index in every if self.columns[index].header]
+        legend = (*self.legend, f"Intervals are left out: all of it is {wanted} characters wide.")
+        shown = self._in_terminal(there, legend, short=True)
+        while len(there) > 1 and shown.__rich_measure__(console, wide).maximum > options.max_width:
+            # Half a number would be another number, so whole columns go.
+            there.pop()
+            gone = ", ".join(column.header for column in self.columns[there[-1] + 1 :] if column.header)
+            shown = self._in_terminal(there, (*legend, f"So are: {gone}."), short=True)
+        yield shown
+
+    def _in_terminal(
+        self, there: list[int], legend: tuple[str, ...], *, short: bool = False
+    ) -> rich_table.Table:
+        """Of the columns those that are `there`; `short`: without intervals, and only headings are folded."""
         shown = rich_table.Table(
             title=Text(clean(self.title), style="bold"), title_justify="left", box=box.SIMPLE_HEAD,
-            caption=Text("\n".join(map(clean, (*self.legend, *self.notes))), style="dim"),
+            caption=Text("\n".join(map(clean, (*legend, *self.notes))), style="dim"),
             caption_justify="left", pad_edge=False, padding=(0, 1, 0, 0),
         )  # fmt: skip
-        for column in self.columns:
+        for column in (self.columns[index] for index in there):
             # Text, not str: a label with [brackets] is no markup.
             justify: JustifyMethod = "right" if column.right else "left"
+            header = clean(column.header)
             shown.add_column(
-                Text(clean(column.header)), justify=justify, overflow="fold", no_wrap=column.code
-            )
+                Text(header.replace(" ", "\n") if short else header),
+                justify=justify, overflow="fold", no_wrap=column.code or short,
+            )  # fmt: skip
         for group, rows in self.groups():
             shown.add_section()
             if group:
                 shown.add_row(Text(clean(group), style="bold"))
             for row in rows:
-                shown.add_row(*map(_rich_cell, row.cells, self.columns))
+                shown.add_row(*(_rich_cell(row.cells[n], self.columns[n], short) for n in there))
         return shown
 
     def markdown(self) -> str:
@@ -192,10 +219,10 @@ def clean(words: str) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in words)
 
 
-def _rich_cell(cell: Cell, column: Column) -> Text:
+def _rich_cell(cell: Cell, column: Column, short: bool) -> Text:
     if isinstance(cell, Estimate):
         value, interval = parts(cell, column.decimals)
-        return Text.assemble(value, (f" {interval}" if interval else "", "dim"))
+        return Text.assemble(value, (f" {interval}" if interval and not short else "", "dim"))
     return Text(text(cell, column))
 
 
