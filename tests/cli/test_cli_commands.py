@@ -188,6 +188,18 @@ def test_a_world_that_raises_mid_episode_is_an_error_and_loses_nothing(home: Pat
     assert shard.read_text().count('"type":"step"') == 16
 
 
+def test_a_missing_extra_is_named_in_the_message(home: Path) -> None:
+    (home / "bare.py").write_text(
+        "import sys\nsys.modules['minigrid'] = None\nfrom brace.cli import main\n"
+        "sys.argv = ['brace', 'run', 'babyai-v1', '--out', 'runs/bare']\nmain()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "bare.py"], cwd=home, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 2
+    assert "pip install 'brace-replan[babyai]'" in done.stderr
+
+
 def test_a_newer_ledger_is_refused(home: Path, tmp_path: Path) -> None:
     newer = tmp_path / "newer"
     newer.mkdir()

@@ -6,6 +6,7 @@ import sys
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from brace.cli import bench, demo, erecap, planner, reading, run, worlds
 from brace.cli.listing import add_lists
@@ -33,5 +34,7 @@ def main() -> None:
     try:
         app()
     except BraceError as error:
-        Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {error}", soft_wrap=True)
+        # Escaped: a message that names an extra in [brackets] would lose it as markup.
+        said = f"[bold red]error:[/] {escape(str(error))}"
+        Console(stderr=True, highlight=False).print(said, soft_wrap=True)
         sys.exit(2)
