@@ -28,13 +28,14 @@ Made = TypeVar("Made", bound=type[Any])
 class Registry(Generic[T]):
     """Things of one family by name: triggers, modes, templates.
 
-    `builtin` is the module that adds our own, imported on first use, so that `import brace` stays light.
+    Outside packages declare theirs as entry points of the `group`. `builtin` is the module that adds our own,
+    imported on first use, so that `import brace` stays light.
     `contract` names the class that every one of them is made from.
     """
 
-    def __init__(self, family: str, builtin: str, contract: str) -> None:
+    def __init__(self, family: str, group: str, builtin: str, contract: str) -> None:
         self.family = family
-        self.group = "brace." + _plural(family).replace(" ", "_")
+        self.group = f"brace.{group}"
         self._builtin = builtin
         self._contract = contract
         self._things: dict[str, Any] = {}
@@ -152,31 +153,31 @@ def import_file(file: str | Path) -> None:
     _imported[path] = name
 
 
-def _plural(family: str) -> str:
-    return family.removesuffix("y") + "ies" if family.endswith("y") else f"{family.removesuffix('s')}s"
-
-
 def _home(thing: Any) -> str:
     module = sys.modules.get(getattr(thing, "__module__", ""))
     return str(getattr(module, "__file__", None) or type(thing).__module__)
 
 
 compressors: Parts[Any] = Parts(
-    "compressor", "brace.callpath.compress", "brace.callpath.compress.base:Compressor"
+    "compressor", "compressors", "brace.callpath.compress", "brace.callpath.compress.base:Compressor"
 )
-retrievers: Parts[Any] = Parts("retriever", "brace.callpath.retrieve", "brace.callpath.retrieve:Retriever")
-planners: Parts[Any] = Parts("planner", "brace.planners", "brace.planners.base:Planner")
-worlds: Parts[Any] = Parts("world", "brace.worlds", "brace.worlds.base:World")
-scorers: Parts[Any] = Parts("scorer", "brace.erecap.scorers", "brace.erecap.scorers.base:Scorer")
+retrievers: Parts[Any] = Parts(
+    "retriever", "retrievers", "brace.callpath.retrieve", "brace.callpath.retrieve:Retriever"
+)
+planners: Parts[Any] = Parts("planner", "planners", "brace.planners", "brace.planners.base:Planner")
+worlds: Parts[Any] = Parts("world", "worlds", "brace.worlds", "brace.worlds.base:World")
+scorers: Parts[Any] = Parts("scorer", "scorers", "brace.erecap.scorers", "brace.erecap.scorers.base:Scorer")
 budget_policies: Parts[Any] = Parts(
-    "budget policy", "brace.controller.budgets", "brace.controller.budgets:BudgetPolicy"
+    "budget policy", "budget_policies", "brace.controller.budgets", "brace.controller.budgets:BudgetPolicy"
 )
-rules: Parts[Any] = Parts("rules", "brace.controller.controller", "brace.controller.controller:Rules")
+rules: Parts[Any] = Parts(
+    "rules", "rules", "brace.controller.controller", "brace.controller.controller:Rules"
+)
 triggers: Registry[Any] = Registry(
-    "trigger", "brace.controller.triggers", "brace.controller.triggers:Trigger"
+    "trigger", "triggers", "brace.controller.triggers", "brace.controller.triggers:Trigger"
 )
 templates: Registry[Any] = Registry(
-    "template", "brace.context.template", "brace.context.template:PromptTemplate"
+    "template", "templates", "brace.context.template", "brace.context.template:PromptTemplate"
 )
-suites: Registry[Path] = Registry("suite", "brace.bench.suite", "pathlib:Path")
-modes: Registry[Any] = Registry("mode", "brace.loop.config", "brace.loop.config:ModeConfig")
+suites: Registry[Path] = Registry("suite", "suites", "brace.bench.suite", "pathlib:Path")
+modes: Registry[Any] = Registry("mode", "modes", "brace.loop.config", "brace.loop.config:ModeConfig")

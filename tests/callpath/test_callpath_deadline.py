@@ -9,7 +9,6 @@ import time
 import pytest
 from callpath_kit import background, patient
 
-from brace.errors import BraceError, LimitExceededError
 from brace.planners import Deadline
 
 
@@ -56,14 +55,12 @@ def test_it_expires_when_its_time_is_up_and_stays_so() -> None:
 def test_before_its_time_it_is_not_expired() -> None:
     with Deadline(60_000) as deadline:
         assert not deadline.expired()
-        deadline.check()
 
 
 def test_without_a_limit_it_never_expires() -> None:
     with Deadline(None) as deadline:
         assert (deadline.remaining_s(), deadline.limit_ms) == (math.inf, math.inf)
         assert not deadline.expired()
-        deadline.check()
 
 
 @patient
@@ -84,24 +81,6 @@ def test_cancelling_ends_it_at_once_and_the_first_cause_is_kept() -> None:
         deadline.cancel("a hazard")
         assert deadline.expired()
     assert deadline.cancelled_by == "the goal changed"
-
-
-def test_check_raises_with_kind_value_limit_and_source() -> None:
-    with Deadline(10, source="modes.pruned.slo_ms") as deadline:
-        time.sleep(0.02)
-        with pytest.raises(LimitExceededError, match=r"> 10 \(set by modes\.pruned\.slo_ms\)") as caught:
-            deadline.check()
-    error = caught.value
-    assert (error.kind, error.limit, error.source) == ("latency (ms)", 10, "modes.pruned.slo_ms")
-    assert 20 <= error.value <= deadline.elapsed_ms()
-    assert isinstance(error, BraceError)
-
-
-def test_check_raises_with_the_cause_when_cancelled() -> None:
-    with Deadline(60_000) as deadline:
-        deadline.cancel("a person in the lane")
-        with pytest.raises(LimitExceededError, match="cancelled: a person in the lane"):
-            deadline.check()
 
 
 def test_wait_returns_true_when_the_work_is_done() -> None:

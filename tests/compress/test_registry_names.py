@@ -21,7 +21,7 @@ class Sieve(Recency):
 @pytest.fixture
 def registry() -> Parts[object]:
     """A fresh family, so that nothing is added to ours."""
-    return Parts("thing", "brace.callpath.compress", "brace.callpath.compress.base:Compressor")
+    return Parts("thing", "things", "brace.callpath.compress", "brace.callpath.compress.base:Compressor")
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_names_are_sorted() -> None:
 
 
 def test_a_family_whose_module_cannot_be_imported_says_so_every_time() -> None:
-    broken: Registry[object] = Registry("thing", "brace.no_such_module", "brace.errors:BraceError")
+    broken: Registry[object] = Registry("thing", "things", "brace.no_such_module", "brace.errors:BraceError")
     for _ in range(2):
         with pytest.raises(ModuleNotFoundError, match="no_such_module"):
             broken.get("anything")

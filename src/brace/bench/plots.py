@@ -57,7 +57,10 @@ class PlotSpec:
         free = [a for a in variant.labels if a != self.x and len(self.only.get(a, ())) != 1]
         named = {axis: variant.labels[axis] for axis in axes or free or variant.labels}
         # A bare number says nothing.
-        return " · ".join(f"{axis} {label}" if _is_number(label) else label for axis, label in named.items())
+        return " · ".join(
+            f"{axis} {label}" if label.replace(".", "", 1).isdigit() else label
+            for axis, label in named.items()
+        )
 
 
 def read_plot(data: Mapping[str, Any], variants: Sequence[Variant]) -> PlotSpec:
@@ -184,7 +187,3 @@ def _of_episode(run: Run, seed: int, figure: str) -> tuple[list[int], list[float
     ends = run.episodes.filter(seed=seed).select("episode").head(1)
     calls = run.calls.join(ends, on="episode", how="semi").filter(EXECUTED).sort("t", "index")
     return calls["t"].to_list(), calls[figure].to_list()
-
-
-def _is_number(label: str) -> bool:
-    return label.replace(".", "", 1).isdigit()

@@ -46,8 +46,8 @@ FAMILIES: dict[str, Registry[Any]] = {
     "templates": templates,
     "worlds": worlds,
 }
+# What rules and budget policies are handed by the loop: no options of theirs.
 _GIVEN = {"config", "policy", "modes"}
-"""What rules and budget policies are handed by the loop: no options of theirs."""
 
 
 def add_lists(app: typer.Typer) -> None:
@@ -59,14 +59,11 @@ def add_lists(app: typer.Typer) -> None:
             group = typer.Typer(help=f"What `{name}` there are.", no_args_is_help=True)
             group.callback()(lambda: None)
             app.add_typer(group, name=name)
-        group.command("list", help=_help(name))(_lister(registry))
-
-
-def _help(name: str) -> str:
-    return (
-        f"All {name} by name: what they are, their options with defaults, and what to install for them.\n\n"
-        f"[dim]brace {name} list[/]\n\n[dim]brace {name} list --import my_own.py[/]"
-    )
+        text = (
+            f"All {name} by name: what they are, their options with defaults, and what to install.\n\n"
+            f"[dim]brace {name} list[/]\n\n[dim]brace {name} list --import my_own.py[/]"
+        )
+        group.command("list", help=text)(_lister(registry))
 
 
 def _lister(registry: Registry[Any]) -> Any:

@@ -54,11 +54,9 @@ class Flight:
                 raise ConfigError(
                     f"a call could not be cancelled ({cause}): its compressor does not come back"
                 )
-        self.arrives = 0
-        call = self.poll(0)
-        assert call is not None  # noqa: S101 - it has ended
-        call.status, call.plan, call.error = "cancelled", Plan(), f"cancelled: {cause}"
-        return call
+        self.poll(self.arrives)
+        self.call.status, self.call.plan, self.call.error = "cancelled", Plan(), f"cancelled: {cause}"
+        return self.call
 
     def _run_apart(self) -> None:
         try:

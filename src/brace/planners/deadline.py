@@ -7,8 +7,6 @@ import threading
 import time
 from types import TracebackType
 
-from brace.errors import LimitExceededError
-
 
 class Deadline:
     """`with Deadline(800) as deadline:` gives the block 800 ms of wall time; None gives it for ever.
@@ -17,9 +15,8 @@ class Deadline:
     another thread wakes whoever waits.
     """
 
-    def __init__(self, ms: float | None, source: str = "the call's SLO") -> None:
+    def __init__(self, ms: float | None) -> None:
         self.limit_ms = math.inf if ms is None else ms
-        self.source = source
         self.cancelled_by: str | None = None
         self._wake = threading.Condition()
         self._start = time.perf_counter()
@@ -51,14 +48,6 @@ class Deadline:
         with self._wake:
             self.cancelled_by = self.cancelled_by or cause
             self._wake.notify_all()
-
-    def check(self) -> None:
-        """Raise if it is past or cancelled."""
-        if self.expired():
-            raise LimitExceededError(
-                "latency (ms)", value=self.elapsed_ms(), limit=self.limit_ms, source=self.source,
-                detail=f"cancelled: {self.cancelled_by}" if self.cancelled_by else "",
-            )  # fmt: skip
 
     def wait(self, done: threading.Event, poll_s: float = math.inf) -> bool:
         """Wait until `done` is set (whoever sets it calls `wake`), the deadline passes or `poll_s` ends."""

@@ -73,7 +73,8 @@ def _repeats(segments: list[Segment]) -> list[Segment]:
     """Equal texts once, with their number and the steps between which they were said."""
     groups: dict[str, list[Segment]] = {}
     for segment in segments:
-        groups.setdefault(_unnumbered(segment.text), []).append(segment)
+        # Texts that differ in their numbers only are the same thing said again.
+        groups.setdefault(re.sub(r"-?\d+(\.\d+)?", "#", segment.text), []).append(segment)
     return [_said(group) for group in groups.values()]
 
 
@@ -115,11 +116,6 @@ _SUMMARISERS: dict[Kind, Callable[[list[Segment]], list[Segment]]] = {"action": 
 def _newest(segments: Sequence[Segment]) -> list[Segment]:
     latest = {(s.kind, s.agent): s for s in segments if s.kind in ("observation", "message")}
     return list(latest.values())
-
-
-def _unnumbered(text: str) -> str:
-    """Texts that differ in their numbers only are the same thing said again."""
-    return re.sub(r"-?\d+(\.\d+)?", "#", text)
 
 
 def _line(segment: Segment, tokenizer: Tokenizer) -> Line:

@@ -79,7 +79,7 @@ def make_predictor(model: Any, tokenizer: Any, job: Job, out: Path, tell: Tell) 
         out / (LINES if job.lines else TOKENS),
         data=job.mixture,
         labels=job.labels,
-        licences=_licences(job.mixture),
+        licences="; ".join(f"{name}: {SOURCES[name].licence}" for name in RECIPES[job.mixture]),
     )
     (out / CARD).write_text(_card(job, predictor, scores, faults), encoding="utf-8")
     return predictor
@@ -161,10 +161,6 @@ def held_out_scores(engine: Engine, items: list[Item], predictor: Predictor) -> 
 
 def _mean(qualities: list[Quality]) -> float:
     return statistics.mean(one.divergence for one in qualities)
-
-
-def _licences(mixture: str) -> str:
-    return "; ".join(f"{name}: {SOURCES[name].licence}" for name in RECIPES[mixture])
 
 
 def _card(job: Job, predictor: Predictor, scores: dict[str, list[float]], faults: Faults) -> str:

@@ -243,7 +243,8 @@ class PegWorld(ArmsWorld):
             raise SkillFailedError("the peg is not aligned")
         self._inside = True
         for _ in arm.go(self._fitting.peg_pose(self._peg_at, -depth), SLOW):
-            if _lags(arm):
+            # Something keeps the arm far behind where it was told to be.
+            if np.linalg.norm(arm.told.position - arm.pose.position) > BLOCKED_M:
                 yield from arm.go(self._fitting.peg_pose(self._peg_at, STAND_OFF), metres=0.03)
                 raise SkillFailedError("the peg is blocked")
             yield
@@ -286,8 +287,3 @@ def _apart(one: Sighting, other: Sighting) -> bool:
     """Whether a peg aligned with the one misses the other."""
     away = np.linalg.norm(np.subtract(one[:3], other[:3]))
     return bool(away > MISS_MM or abs(one[3] - other[3]) > MISS_DEGREES)
-
-
-def _lags(arm: Arm) -> bool:
-    """Whether something keeps the arm far behind where it was told to be."""
-    return float(np.linalg.norm(arm.told.position - arm.pose.position)) > BLOCKED_M

@@ -69,7 +69,7 @@ def load_robosuite(info: WorldInfo, name: str) -> Any:
     try:
         need_simulator("mujoco", info, name)
         # robosuite sets the level of its log while it is imported; a filter outlives that.
-        log.addFilter(_errors_only)
+        log.addFilter(lambda record: record.levelno >= logging.ERROR)
         robosuite = need_simulator("robosuite", info, name)
     except (AttributeError, RuntimeError, ImportError) as error:
         raise BraceError(
@@ -81,10 +81,6 @@ def load_robosuite(info: WorldInfo, name: str) -> Any:
     if chosen is not None:
         os.environ["MUJOCO_GL"] = chosen
     return robosuite
-
-
-def _errors_only(record: logging.LogRecord) -> bool:
-    return record.levelno >= logging.ERROR
 
 
 class Simulator:

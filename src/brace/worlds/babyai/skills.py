@@ -169,7 +169,9 @@ class Skills:
         best, stands = -1, dict[int, int]()
         for cell in cells:
             walkable = self._floor.open_after(cell, self._team.objects.keys())
-            if not walkable or cell in others or not self._lets_out(cell, others, walkable):
+            # No other robot in the room may be shut in.
+            shut_in = any(ROOM_OF[other] == ROOM_OF[cell] and other not in walkable for other in others)
+            if not walkable or cell in others or shut_in:
                 continue
             open_to = self._open_things(cell)
             if open_to > best:
@@ -178,10 +180,6 @@ class Skills:
                 facing = self._facing(cell).items()
                 stands |= {stand: heading for stand, heading in facing if stand in walkable}
         return stands
-
-    def _lets_out(self, cell: int, others: set[int], walkable: set[int]) -> bool:
-        """Whether no other robot in the room is shut in."""
-        return all(other in walkable for other in others if ROOM_OF[other] == ROOM_OF[cell])
 
     def _open_things(self, cell: int) -> int:
         """So many things in the room would have a free cell beside them with one more thing here."""

@@ -85,7 +85,9 @@ def _action(call: Mapping[str, Any]) -> str:
 
 def teach_records(path: Path, faults: Faults) -> Iterator[Record]:
     """The rows of tables, and EDH instances."""
-    for file in files_below(path, _is_teach, faults):
+    for file in files_below(
+        path, lambda name: name.suffix == ".csv" or (name.suffix == ".json" and ".edh" in name.name), faults
+    ):
         if file.name.endswith(".json"):
             yield Record(file.name, partial(_teach_instance, file.read))
             continue
@@ -96,10 +98,6 @@ def teach_records(path: Path, faults: Faults) -> Iterator[Record]:
                 yield Record(f"{file.name}:{number}", partial(_teach_row, row))
         except BadRecordError as error:
             faults.add(file.name, f"{error}; what came before is used")
-
-
-def _is_teach(name: PurePosixPath) -> bool:
-    return name.suffix == ".csv" or (name.suffix == ".json" and ".edh" in name.name)
 
 
 def _teach_row(row: Mapping[str, str], _: random.Random, most_chars: int) -> Example:
@@ -171,15 +169,11 @@ def _babyai(halves: dict[str, bytes], chance: random.Random, most_chars: int) ->
 
 def multi_agent_records(path: Path, faults: Faults) -> Iterator[Record]:
     """The episodes: folders with a memory.csv and a trajectory.csv."""
-    files = files_below(path, _is_team, faults)
+    files = files_below(path, lambda name: name.name in (_MEMORY, _TRAJECTORY), faults)
     for name, halves in paired(
         files, lambda name: (str(PurePosixPath(name).parent), PurePosixPath(name).name)
     ):
         yield Record(name, partial(_team_run, halves))
-
-
-def _is_team(name: PurePosixPath) -> bool:
-    return name.name in (_MEMORY, _TRAJECTORY)
 
 
 def _team_run(halves: dict[str, bytes], chance: random.Random, most_chars: int) -> Example:

@@ -32,7 +32,7 @@ _FACTS = 5
 
 def instruct_records(path: Path, faults: Faults) -> Iterator[Record]:
     """The records of all .json and .jsonl files."""
-    for file in files_below(path, _is_json, faults):
+    for file in files_below(path, lambda name: name.suffix in (".json", ".jsonl"), faults):
         if file.name.endswith(".json"):
             for number, fields in enumerate(json_list(file)):
                 yield Record(f"{file.name}:{number}", partial(_instruction, fields))
@@ -46,10 +46,6 @@ def _json_lines(name: str, content: bytes) -> Iterator[tuple[str, bytes]]:
     for number, line in enumerate(content.split(b"\n")):
         if line.strip():
             yield f"{name}:{number}", line
-
-
-def _is_json(name: PurePosixPath) -> bool:
-    return name.suffix in (".json", ".jsonl")
 
 
 def _instruction_of_line(line: bytes, chance: random.Random, most_chars: int) -> Example:
