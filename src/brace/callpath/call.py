@@ -87,6 +87,7 @@ class OpenCall:
 
     def prompt(self) -> Prompt:
         """What the planner is given."""
+        # Where lines lie and which are never cut: only a planner that prunes in its layers looks at it.
         spans, at = [], len(self.template.head)
         for line in self.shown:
             spans.append(LineSpan(at, at + len(line.text), line.floor))

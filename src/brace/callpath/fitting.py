@@ -63,6 +63,7 @@ class Fit(Stage):
         call.room, step = limit - call.tokens_template, 1
         while call.room >= least:
             kept = self.compressor.compress(call)
+            # Said by name: a method that keeps too much would otherwise look like a budget that never fits.
             if sum(line.tokens for line in kept) > call.room:
                 raise AssertionError(
                     f"compressor {self.compressor.name!r} exceeds the {call.room} tokens it was given"

@@ -72,6 +72,7 @@ class CallPath:
                         with call.clock.phase(stage.phase) as note:
                             stage.run(call)
                             note.tokens = call.tokens_after
+            # A budget too small for the floors fails this call, not the loop: the old plan may still do.
             except LimitExceededError as error:
                 call.status, call.error, call.tokens_after = "over_budget", str(error), 0
             if call.status is None:
@@ -81,6 +82,7 @@ class CallPath:
 
     def _replan(self, call: OpenCall, ask: Ask) -> None:
         if call.budget is not None and call.in_model is None:
+            # A promise, checked where all stages are behind us: a plugin may have broken it.
             if call.tokens_after > call.budget + call.floor_overrun:
                 raise AssertionError(f"{call.tokens_after} tokens in a call with a budget of {call.budget}")
             if call.tokens_in > call.budget and not call.floor_overrun:
@@ -92,6 +94,7 @@ class CallPath:
             start = time.perf_counter()
             answer = ask(call.prompt(), call.deadline)
             call.clock.add("replan", start, time.perf_counter() - start, call.tokens_after)
+            # The planner's parts are told by their lengths; they follow each other from its start.
             for part in ("queue", "prefill", "decode"):
                 ms: float = getattr(answer, f"{part}_ms")
                 call.clock.add(f"replan.{part}", start, ms / 1e3)

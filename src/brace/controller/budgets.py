@@ -25,6 +25,7 @@ class BudgetPolicy(ABC):
     """Triggers whose calls get the escalated mode."""
 
     def __post_init__(self) -> None:
+        # Nobody who has one mode only should have to name another: the default may be missing.
         needs_escalated = self.escalate or self.escalated != "full"
         for name in (self.mode, *([self.escalated] if needs_escalated else [])):
             if name not in self.modes:

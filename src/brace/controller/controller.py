@@ -112,6 +112,7 @@ class Controller(Rules[ControllerState]):
         """The policy's budget on rung k of the ladder, this override included: `min(B_max, B·γ^k)` and
         `min(SLO_max, SLO·s^k)`, never below what it was."""
         budget, config = self.policy.select(decision, state), self.config
+        # The override that asks now counts already: `advance` comes after the budget is chosen.
         rung = state.rung + (decision.override is not None)
         if rung == 0:
             return budget
@@ -130,6 +131,7 @@ class Controller(Rules[ControllerState]):
         failures = state.failures
         if decision.override is not None:
             rung, clean = min(rung + 1, MOST_RUNGS), 0
+            # Else every further failure of the same row would bypass the gate again.
             if decision.override == "failures":
                 failures = 0
         elif clean >= self.config.clean_window:
@@ -137,6 +139,7 @@ class Controller(Rules[ControllerState]):
         return replace(
             state,
             t=state.t + 1,
+            # The call is made in this step, so at the next one it is a step old, whether it has ended or not.
             since_call=1 if decision.replan else state.since_call + 1,
             since_change=state.since_change + 1,
             failures=failures,
@@ -183,7 +186,9 @@ class Controller(Rules[ControllerState]):
         if outcome is not None:
             latencies = (*latencies[-RECENT_LATENCIES + 1 :], outcome.latency_ms)
             if outcome.changed:
+                # Told after it happened: the plan has changed in the step in which the call ended.
                 since_change = state.t - outcome.t
+        # In this order: in a step with both, the failure is the newer row's first.
         failures = 0 if signals.succeeded else state.failures
         stalled = state.stalled
         if signals.progress is not None:

@@ -181,6 +181,7 @@ class Agent:
         made = planners.create(loaded.planner.name, loaded.planner.options) if planner is None else planner
         pool = _pool(made, tokenizer)
         loaded = replace(loaded, world=Part("live"), planner=Part(pool.planner.name))
+        # Not through `__init__`, whose arguments are the short way to a configuration.
         agent = cls.__new__(cls)
         agent._begin(loaded, pool, task, skills, names, accept, ledger)
         return agent
@@ -292,6 +293,7 @@ class Agent:
 
     def _start(self, decision: Decision) -> None:
         flight = Flight(self._core.open_call(decision), self._core.path.run)
+        # Asked now: by the time the plan is there, a skill may have ended.
         self._without_plan = self._held.rest().is_empty
         if self._hold:
             self._land(flight.run())
@@ -304,6 +306,7 @@ class Agent:
         self._outcome = self._core.settle(
             flight.call, self._held, "measured", still_ms=flight.call.latency_ms if still else 0.0
         )
+        # A user's loop has no trained planner to please: the very next call is to know of this plan.
         self._core.tell()
 
     def _cancel(self, flight: Flight, cause: str) -> None:

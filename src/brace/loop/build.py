@@ -74,6 +74,7 @@ def build_path(
 
 def _stages(mode: ModeConfig, config: RunConfig, compressor: Compressor | None) -> tuple[Stage, ...]:
     """A mode's row, in the order in which a call goes through it."""
+    # Each mode has one of its own: some remember what they read last.
     made = compressor or compressors.create(mode.compress.name, mode.compress.options)
     row: list[Stage] = [Fit(made, allow_floor_overrun=config.loop.allow_floor_overrun)]
     if mode.retrieve is not None:

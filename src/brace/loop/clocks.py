@@ -55,6 +55,7 @@ class ModelledClock(Clock):
 
     def make(self, key: CallKey, path: CallPath, call: OpenCall) -> None:
         """Cut at the deadline if the formula says so: then there is no plan, as nothing was streamed."""
+        # The real planner may take as long as it likes; only the formula's time counts.
         limit_ms, call.deadline = call.deadline.limit_ms, Deadline(None)
         path.run(call)
         call.latency_ms = self._fixed_ms + self._per_token_ms * call.tokens_after
@@ -97,6 +98,7 @@ class ReplayClock(Clock):
             status = _ANSWERS.get(recorded.status, "done")
             return Answer(recorded.output, status, error=recorded.error, usage=usage)
 
+        # How late the recorded call was is in its status already.
         call.deadline = Deadline(None)
         path.run(call, answer)
         then = (recorded.mode, recorded.budget, recorded.tokens_in, recorded.tokens_after)

@@ -179,6 +179,7 @@ def _checked(data: Any, kind: Any, path: str) -> Any:
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal and data not in inner:
         raise ConfigError(f"configuration: {path[:-1]} = {data!r}{suggestion(str(data), inner)}")
+    # `Optional[X]` and `X | None` have different origins.
     if origin in (typing.Union, types.UnionType):
         kinds = [one for one in inner if one is not type(None)]
         return data if data is None or len(kinds) != 1 else _checked(data, kinds[0], path)

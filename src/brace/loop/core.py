@@ -80,6 +80,7 @@ class LoopCore(Generic[S]):
     def sense(self, segments: Iterable[Segment]) -> None:
         """Begin a step: append what is new to the context."""
         self.t += 1
+        # They belong to the call that this step may decide. Most decide none, and then they are dropped.
         self._phases = PhaseClock()
         start = time.perf_counter()
         self.tell()
@@ -97,6 +98,7 @@ class LoopCore(Generic[S]):
 
     def decide(self, signals: Signals) -> Decision:
         """Ask the controller, time its three parts, and write the step down."""
+        # Told a step later than it happened: the call was settled after that step's decision.
         if self._refused:
             signals, self._refused = dataclasses.replace(signals, failed=True), False
         begun = time.perf_counter()
@@ -129,6 +131,7 @@ class LoopCore(Generic[S]):
         if decision.budget is None:
             raise ValueError(f"step {decision.t} decided not to replan")
         budget = decision.budget
+        # Also without an SLO: a planner that never answers must not keep a loop for ever.
         limit = self._settings.give_up_s * 1e3
         if self._settings.enforce_deadline and budget.slo_ms is not None:
             limit = min(budget.slo_ms, limit)
@@ -136,6 +139,7 @@ class LoopCore(Generic[S]):
             self.buffer.lines(), budget.mode, budget=budget.tokens, slo_ms=budget.slo_ms,
             deadline=Deadline(limit), index=self.calls, t=decision.t, at=time.time(),
             triggers=decision.triggers, override=decision.override,
+            # Not Python's `hash`, which is salted: another process must draw the same.
             seed=zlib.crc32(f"{self._seed}:{self.calls}".encode()), clock=self._phases,
         )  # fmt: skip
         self.calls += 1
@@ -157,12 +161,14 @@ class LoopCore(Generic[S]):
         elif call.status == "unparsable":
             problem = f"the last answer was no plan: {call.error}"
             self._told.append(Segment("failure", problem, self.t))
+        # Whoever cancelled a call asks anew at once, so the old plan goes on meanwhile.
         if accepted is None and call.status != "cancelled":
             fallback, accepted = self._fall_back(holder, before)
         changed = accepted is not None and is_change(accepted, before, self.path.skills)
         dispatched = time.perf_counter()
         late = call.slo_ms is not None and call.latency_ms > call.slo_ms
         missed = late or (call.slo_ms is not None and call.status in ("cut", "shed"))
+        # Queueing for a shared planner is logged apart: it says something about the fleet, not the planner.
         wait_ms = max(0.0, still_ms - sum(p.ms for p in call.clock.phases if p.name == "replan.queue"))
         self.wait_ms += wait_ms
         plan = normal_form(accepted, self.path.skills) if accepted else ""
@@ -196,6 +202,7 @@ class LoopCore(Generic[S]):
             if rung == "stored" and self._stored is not None:
                 if self._hand_over(self._stored, holder) is None:
                     return rung, self._stored
+                # Whoever refuses the plan kept for trouble is in trouble: nothing lower but to stop.
                 break
         holder.stop()
         return "stop", None

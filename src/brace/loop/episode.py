@@ -54,6 +54,7 @@ class EpisodeLoop(Generic[S]):
                 raise BraceError(f"world {world.id!r} refuses its own default plan: {refusal}")
         outcome: CallOutcome | None = None
         while core.t + 1 < world.max_steps and not world.finished():
+            # The task must stand before the plan that is to serve it.
             core.sense([*world.observe(), *told])
             told = []
             if self._flight is not None and self._flight.poll(core.t) is not None:
@@ -90,6 +91,7 @@ class EpisodeLoop(Generic[S]):
         self._flight = Flight(
             call, lambda call: self._clock.make((episode, call.index), core.path, call)
         ).run()
+        # Made before the world moves on: what happens meanwhile must not reach a planner asked before it.
         steps = round(call.latency_ms / 1e3 / world.dt)
         self._flight.arrives = core.t + steps
         return self._land(self._flight) if steps == 0 else None

@@ -54,6 +54,7 @@ class Flight:
                 raise ConfigError(
                     f"a call could not be cancelled ({cause}): its compressor does not come back"
                 )
+        # For the error that may have ended it.
         self.poll(self.arrives)
         self.call.status, self.call.plan, self.call.error = "cancelled", Plan(), f"cancelled: {cause}"
         return self.call
