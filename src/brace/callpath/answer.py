@@ -40,7 +40,7 @@ def read_plan(answer: Answer, skills: SkillSet | None) -> tuple[Status, Plan, st
     try:
         plan = parse(answer.text, skills)
     except PlanSyntaxError as problem:
-        # Of an answer that was cut, what is complete is as good as ever. Of one that rambles it may be chance.
+        # What is complete in an answer that was cut is as good as ever; in one that rambles it is chance.
         leading, _ = parse_partial(answer.text, skills)
         if leading and (answer.status == "cut" or _ends_within_a_skill(answer.text, problem.offset, skills)):
             return "partial", leading, str(problem)
