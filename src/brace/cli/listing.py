@@ -16,7 +16,7 @@ from brace.cli.options import Imports
 from brace.context import PromptTemplate
 from brace.controller import Trigger
 from brace.errors import MissingExtraError
-from brace.loop.config import ModeConfig
+from brace.loop.config import ModeConfig, Part
 from brace.options import Option
 from brace.registry import (
     Parts,
@@ -34,17 +34,17 @@ from brace.registry import (
 )
 from brace.worlds import World
 
-FAMILIES: dict[str, Registry[Any]] = {
-    "planners": planners,
-    "compressors": compressors,
-    "retrievers": retrievers,
-    "scorers": scorers,
-    "policies": budget_policies,
-    "rules": rules,
-    "triggers": triggers,
-    "modes": modes,
-    "templates": templates,
-    "worlds": worlds,
+FAMILIES: dict[str, tuple[Registry[Any], str]] = {
+    "planners": (planners, "Who writes the plan."),
+    "compressors": (compressors, "How a context is shortened to its budget."),
+    "retrievers": (retrievers, "What adds memories, inside the budget."),
+    "scorers": (scorers, "Which tokens live on in a model that prunes as it reads."),
+    "policies": (budget_policies, "How much a call may spend."),
+    "rules": (rules, "Whole controllers."),
+    "triggers": (triggers, "Reasons to replan."),
+    "modes": (modes, "What a call may spend, what it switches on, how its prompt is written."),
+    "templates": (templates, "How a prompt is written."),
+    "worlds": (worlds, "Where plans act."),
 }
 # What rules and budget policies are handed by the loop: no options of theirs.
 _GIVEN = {"config", "policy", "modes"}
@@ -53,10 +53,10 @@ _GIVEN = {"config", "policy", "modes"}
 def add_lists(app: typer.Typer) -> None:
     """A command group for each family, with `list`; a group that is there already gets it, too."""
     groups = {group.name: group.typer_instance for group in app.registered_groups}
-    for name, registry in FAMILIES.items():
+    for name, (registry, about) in FAMILIES.items():
         group = groups.get(name)
         if group is None:
-            group = typer.Typer(help=f"What `{name}` there are.", no_args_is_help=True)
+            group = typer.Typer(help=about, no_args_is_help=True)
             group.callback()(lambda: None)
             app.add_typer(group, name=name)
         text = (
@@ -90,7 +90,8 @@ def _about(thing: Any) -> str:
     if isinstance(thing, PromptTemplate):
         return repr(thing.text)
     if isinstance(thing, ModeConfig):
-        return ", ".join(f"{key}: {value}" for key, value in vars(thing).items() if value is not None)
+        said = {key: value.name if isinstance(value, Part) else value for key, value in vars(thing).items()}
+        return ", ".join(f"{key}: {value}" for key, value in said.items() if value is not None)
     if issubclass(thing, World):
         stands = f" Stands for {thing.info.stands_for}." if thing.info.stands_for else ""
         return f"{thing.info.summary}.{stands}" + (" A real simulator." if thing.info.real else "")

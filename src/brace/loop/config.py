@@ -47,6 +47,10 @@ class ModeConfig:
     """How the prompt is written: a template's name, or its text with a place for the `{context}`."""
 
 
+modes.add("full", ModeConfig())
+modes.add("pruned", ModeConfig(tokens=512, compress=Part("recency")))
+
+
 @dataclass(frozen=True)
 class BudgetConfig:
     """Which policy picks the mode."""
