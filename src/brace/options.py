@@ -50,6 +50,11 @@ def make(kind: type[T], given: Mapping[str, Any], what: str) -> T:
 
     `what` begins the message: `compressor 'recency'`.
     """
+    return kind(**fitting(kind, given, what))
+
+
+def fitting(kind: type[Any], given: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """The options as `kind` takes them, checked as for `make`; nothing is built."""
     fields = {field.name: field for field in _fields(kind)}
     for name in given:
         if name not in fields:
@@ -61,12 +66,10 @@ def make(kind: type[T], given: Mapping[str, Any], what: str) -> T:
     ]
     if missing:
         raise ConfigError(f"{what} needs the option{'s' * (len(missing) > 1)} {' and '.join(missing)}")
-    return kind(
-        **{
-            name: checked(value, _type_of(kind, fields[name]), f"{what}, option {name!r}")
-            for name, value in given.items()
-        }
-    )
+    return {
+        name: checked(value, _type_of(kind, fields[name]), f"{what}, option {name!r}")
+        for name, value in given.items()
+    }
 
 
 def checked(value: Any, wanted: Any, what: str) -> Any:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from brace.errors import BraceError, ConfigError, UnknownNameError
-from brace.options import Option, make, options_of
+from brace.options import Option, fitting, make, options_of
 
 T = TypeVar("T")
 Made = TypeVar("Made", bound=type[Any])
@@ -103,6 +103,10 @@ class Parts(Registry[type[T]]):
     def create(self, name: str, options: Mapping[str, Any] | None = None) -> T:
         """Build `name` with `options`; one that is unknown or of another type is an error that names it."""
         return make(self.get(name), options or {}, f"{self.family} {name!r}")
+
+    def check(self, name: str, options: Mapping[str, Any] | None = None) -> None:
+        """Refuse what `create` would refuse for its names and types, and build nothing."""
+        fitting(self.get(name), options or {}, f"{self.family} {name!r}")
 
     def options(self, name: str) -> tuple[Option, ...]:
         """What can be set, in order."""

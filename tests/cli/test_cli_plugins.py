@@ -186,6 +186,18 @@ def test_a_bad_setting_is_one_clear_message(setting: str, message: str, tmp_path
     assert result.exit_code != 0
     assert isinstance(result.exception, BraceError), result.exception
     assert message in str(result.exception)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_bad_option_is_told_with_its_file_and_key_before_anything_is_written(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("world: proxy-v2\nmodes:\n  pruned: {compress: {name: recency, options: {granule: 1}}}\n")
+    result = brace("run", str(file), "--out", str(tmp_path / "run"))
+    assert isinstance(result.exception, BraceError)
+    assert f"{file}: modes.pruned.compress: compressor 'recency' has no option 'granule'" in str(
+        result.exception
+    )
+    assert not (tmp_path / "run").exists()
 
 
 def test_names_are_known_once_the_file_is_imported() -> None:

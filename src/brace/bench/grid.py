@@ -25,7 +25,8 @@ from typing import Any
 import yaml
 
 from brace.errors import ConfigError, UnknownNameError, suggestion
-from brace.loop.config import RunConfig, load_config, read_yaml
+from brace.loop.build import check_parts
+from brace.loop.config import RunConfig, load_config, naming, read_yaml
 from brace.registry import worlds
 
 GRID_KEYS = ("set", "grid", "axes")
@@ -79,7 +80,10 @@ def load_run_config(name_or_path: str, overrides: Mapping[str, Any] | None = Non
         base = read_yaml(shipped["reference"]) | {"name": name_or_path, "world": name_or_path}
     else:
         base = read_yaml(find_file(name_or_path, shipped, "configuration or world", worlds.names()))
-    return load_config(with_overrides(base, overrides or {}))
+    with naming(name_or_path):
+        config = load_config(with_overrides(base, overrides or {}))
+        check_parts(config)
+    return config
 
 
 def shipped_files(folder: str) -> dict[str, Path]:

@@ -21,6 +21,7 @@ from brace.ledger.manifest import MANIFEST, add_remark, describe_run, read_manif
 from brace.ledger.records import Call, Episode, Step
 from brace.ledger.scan import finished_episodes, next_attempts, read_records, shards
 from brace.ledger.writer import LedgerWriter
+from brace.loop.build import check_parts
 from brace.loop.config import RunConfig, dump_config, load_config
 from brace.loop.episode import Watch
 
@@ -67,6 +68,7 @@ def prepare_run(config: RunConfig, directory: Path, *, resume: bool) -> list[Tas
                 f"{directory} holds records but no {MANIFEST}: a part of some run; choose another --out"
             )
         else:
+            check_parts(config)
             write_manifest(directory, describe_run(config.name, dump_config(config), config.seeds))
         done, attempts = finished_episodes(directory), next_attempts(directory)
     planned = dict(enumerate(config.seeds))

@@ -37,7 +37,7 @@ from brace.bench.grid import (
 )
 from brace.bench.plots import PlotSpec, read_plot
 from brace.errors import ConfigError, UnknownNameError
-from brace.loop.config import read_yaml
+from brace.loop.config import naming, read_yaml
 from brace.registry import suites
 
 Form = Literal["full", "quick", "smoke"]
@@ -119,7 +119,9 @@ def suite_files() -> dict[str, Path]:
 
 def load_suite(name_or_path: str, form: Form = "full", overrides: Mapping[str, Any] | None = None) -> Suite:
     """A suite by name or from a YAML file; `overrides` apply to every run of it."""
-    return make_suite(read_yaml(find_file(name_or_path, suite_files(), "suite")), form, overrides or {})
+    data = read_yaml(find_file(name_or_path, suite_files(), "suite"))
+    with naming(name_or_path):
+        return make_suite(data, form, overrides or {})
 
 
 def make_suite(data: Mapping[str, Any], form: Form, overrides: Mapping[str, Any]) -> Suite:

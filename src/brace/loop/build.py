@@ -13,11 +13,34 @@ from brace.errors import ConfigError
 from brace.ledger.records import Call
 from brace.ledger.scan import read_records
 from brace.loop.clocks import Clock, ModelledClock, ReplayClock, WallClock
-from brace.loop.config import ModeConfig, RunConfig
+from brace.loop.config import ModeConfig, Part, RunConfig, naming
 from brace.plan import SkillSet
 from brace.planners import PlannerPool
-from brace.registry import budget_policies, compressors, planners, retrievers, rules, worlds
+from brace.registry import Parts, budget_policies, compressors, planners, retrievers, rules, worlds
 from brace.worlds import World
+
+
+def check_parts(config: RunConfig) -> None:
+    """Refuse names and options that no part takes, by their key, before anything is built or written."""
+    parts: list[tuple[str, Parts[Any], Part | None]] = [
+        ("world", worlds, config.world), ("planner", planners, config.planner),
+    ]  # fmt: skip
+    for name, mode in config.modes.items():
+        parts += [
+            (f"modes.{name}.compress", compressors, mode.compress),
+            (f"modes.{name}.retrieve", retrievers, mode.retrieve),
+        ]
+    with naming("rules"):
+        rules.get(config.rules.name)
+    with naming("budget"):
+        build_rules(config)
+    for name, mode in config.modes.items():
+        with naming(f"modes.{name}.template"):
+            find_template(mode.template)
+    for key, registry, part in parts:
+        with naming(key):
+            if part is not None:
+                registry.check(part.name, part.options)
 
 
 def build_rules(config: RunConfig) -> Rules[Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -135,6 +136,15 @@ class RunConfig:
     def seeds(self) -> tuple[int, ...]:
         """The seed of each episode."""
         return tuple(range(self.seed, self.seed + self.episodes))
+
+
+@contextmanager
+def naming(where: str | Path) -> Iterator[None]:
+    """Errors of a configuration that arise within begin with the file or the key they are about."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from error
 
 
 def read_yaml(source: str | Path) -> dict[str, Any]:
