@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -61,20 +62,14 @@ def train_tokenizer(texts: Iterable[str], path: Path) -> None:
         show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )
-    tokenizer.train_from_iterator(_with_numbers(texts), trainer)
+    numbers = " ".join(f"{number} ,{number}" for number in range(1000))
+    tokenizer.train_from_iterator(chain(repeat(numbers, _COPIES_OF_NUMBERS), texts), trainer)
     begin = tokenizer.token_to_id(BEGIN)
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{BEGIN} $A", special_tokens=[(BEGIN, begin)]
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(path))
-
-
-def _with_numbers(texts: Iterable[str]) -> Iterator[str]:
-    numbers = " ".join(f"{number} ,{number}" for number in range(1000))
-    for _ in range(_COPIES_OF_NUMBERS):
-        yield numbers
-    yield from texts
 
 
 @dataclass(frozen=True)

@@ -83,18 +83,14 @@ def _varied(text: str, draw: random.Random) -> str:
         other = dict(zip(named, draw.sample(named, len(named)), strict=True))
         text = _COLOUR.sub(lambda found: other[found[1]], text)
     if draw.random() < 0.5:
-        text = _renumbered(text, draw)
+        tables = {}
+        for word, highest in _HIGHEST.items():
+            numbers = [str(number) for number in range(1, highest + 1)]
+            tables[word] = dict(zip(numbers, draw.sample(numbers, highest), strict=True))
+        text = _NUMBERED.sub(lambda found: f"{found[1]} {tables[found[1]].get(found[2], found[2])}", text)
     if draw.random() < 0.7:
         text = _remeasured(text, draw)
     return text
-
-
-def _renumbered(text: str, draw: random.Random) -> str:
-    tables = {}
-    for word, highest in _HIGHEST.items():
-        numbers = [str(number) for number in range(1, highest + 1)]
-        tables[word] = dict(zip(numbers, draw.sample(numbers, highest), strict=True))
-    return _NUMBERED.sub(lambda found: f"{found[1]} {tables[found[1]].get(found[2], found[2])}", text)
 
 
 def _remeasured(text: str, draw: random.Random) -> str:

@@ -147,7 +147,11 @@ class HandoverWorld(ArmsWorld):
         """Bumps on the table, pushes against the arm that holds it out, and a grip that slips."""
         holder, taker = self.arms
         if holder.holding and not taker.holding:
-            self._slip(holder)
+            if self._greasy and self._hammer.height > OILY_HEIGHT:
+                self.dropped(holder, "slipped off the oily grip")
+            elif self._slips and self._hammer.height > self._slips[0]:
+                del self._slips[0]
+                self.dropped(holder, "lost its grip")
         if not self.bump_is_due:
             return
         if holder.holding or taker.holding:
@@ -157,13 +161,6 @@ class HandoverWorld(ArmsWorld):
                 self.bumped()
         elif self._stands_free():
             self._bump(self._bumps.pop(0))
-
-    def _slip(self, holder: Arm) -> None:
-        if self._greasy and self._hammer.height > OILY_HEIGHT:
-            self.dropped(holder, "slipped off the oily grip")
-        elif self._slips and self._hammer.height > self._slips[0]:
-            del self._slips[0]
-            self.dropped(holder, "lost its grip")
 
     def _away_from_tail(self) -> float:
         """How far arm 1's fingers are from the tail, in mm."""

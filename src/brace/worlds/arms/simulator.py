@@ -104,7 +104,11 @@ class Simulator:
         self.env._observables = {}
         self._camera = camera
         self._painter: Painter | None = None
-        self._owners = self._geom_owners()
+        # Names are compared once, because contacts are looked at in every step.
+        known = {"robot0": 1, "gripper0": 1, "robot1": 2, "gripper1": 2, "table": 3}
+        model = self.env.sim.model
+        names = [model.body_id2name(body) or "" for body in model.geom_bodyid]
+        self._owners = np.array([known.get(name.split("_")[0], 0) for name in names])
         self.has_fingers = bool(self.env.robots[0].gripper["right"].dof)
 
     def reset(self, rng: np.random.Generator) -> None:
@@ -153,15 +157,6 @@ class Simulator:
         # 1 and 2 are the arms, 3 is the table, 0 is everything else.
         return bool(np.any((first > 0) & (first != second)))
 
-    def _geom_owners(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        model = self.env.sim.model
-        owners = []
-        for geom in range(model.ngeom):
-            name = model.body_id2name(model.geom_bodyid[geom]) or ""
-            known = {"robot0": 1, "gripper0": 1, "robot1": 2, "gripper1": 2, "table": 3}
-            owners.append(known.get(name.split("_")[0], 0))
-        return np.array(owners)
-
     def frame(self) -> Frame:
         """The scene as its camera sees it; the renderer is made when the first picture is wanted."""
         if self._painter is None:
@@ -188,8 +183,10 @@ class Painter:
 
     def __init__(self, mujoco: Any, model: Any, camera: str) -> None:
         self._mujoco = mujoco
+        chosen = os.environ.get("MUJOCO_GL", "").lower().strip()
         try:
-            self._context = _gl_context(mujoco)(WIDTH, HEIGHT)
+            library = importlib.import_module(f"mujoco.{chosen}") if chosen in HEADLESS else mujoco
+            self._context = library.GLContext(WIDTH, HEIGHT)
             self._context.make_current()
             self._pixels = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_150.value)
         except (RuntimeError, ImportError, AttributeError, OSError, mujoco.FatalError) as error:
@@ -230,9 +227,3 @@ class Painter:
         self._context.make_current()
         self._pixels.free()
         self._context.free()
-
-
-def _gl_context(mujoco: Any) -> Any:
-    """The class that opens the chosen OpenGL library."""
-    chosen = os.environ.get("MUJOCO_GL", "").lower().strip()
-    return importlib.import_module(f"mujoco.{chosen}").GLContext if chosen in HEADLESS else mujoco.GLContext

@@ -233,7 +233,11 @@ class ArmsWorld(SkillWorld):
             float(np.linalg.norm(arm.pose.position - old)) for arm, old in zip(self.arms, before, strict=True)
         )
         self._counts["collisions"] += self.simulator.has_collision()
-        self._feel()
+        # Also while holding: a thing can slide out of fingers that do nothing.
+        for arm in self.arms:
+            if arm.holding and not arm.feels_something():
+                self.dropped(arm, "lost its grip")
+                self.lost(arm)
         self._look()
         self._report_arms()
         self._held_for = self._held_for + 1 if self.reached() else 0
@@ -344,12 +348,6 @@ class ArmsWorld(SkillWorld):
                     self.tell("action", f"{call} done", number)
             except SkillFailedError as error:
                 self.fail(arm, str(error))
-
-    def _feel(self) -> None:
-        for arm in self.arms:
-            if arm.holding and not arm.feels_something():
-                self.dropped(arm, "lost its grip")
-                self.lost(arm)
 
     def _look(self) -> None:
         things = self.sightings()

@@ -173,19 +173,15 @@ class Skills:
             shut_in = any(ROOM_OF[other] == ROOM_OF[cell] and other not in walkable for other in others)
             if not walkable or cell in others or shut_in:
                 continue
-            open_to = self._open_things(cell)
+            occupied = self._team.objects.keys() | {cell}
+            things = [thing for thing in INTERIOR[ROOM_OF[cell]] if thing in occupied]
+            open_to = sum(self._floor.can_land(thing, occupied) for thing in things)
             if open_to > best:
                 best, stands = open_to, {}
             if open_to == best:
                 facing = self._facing(cell).items()
                 stands |= {stand: heading for stand, heading in facing if stand in walkable}
         return stands
-
-    def _open_things(self, cell: int) -> int:
-        """So many things in the room would have a free cell beside them with one more thing here."""
-        occupied = self._team.objects.keys() | {cell}
-        things = [thing for thing in INTERIOR[ROOM_OF[cell]] if thing in occupied]
-        return sum(self._floor.can_land(thing, occupied) for thing in things)
 
 
 def _apart(room: int, other: int) -> int:

@@ -57,7 +57,9 @@ def _is_trajectory(name: PurePosixPath) -> bool:
 def _alfred(read: Callable[[], bytes], chance: random.Random, most_chars: int) -> Example:
     trajectory = json.loads(read())
     told = chance.choice(trajectory["turk_annotations"]["anns"])
-    subgoals = [_subgoal(step) for step in trajectory["plan"]["high_pddl"]]
+    planned = [step["discrete_action"] for step in trajectory["plan"]["high_pddl"]]
+    subgoals = [" ".join([action["action"], *filter(None, action["args"])]) for action in planned]
+    # ALFRED's plans end with a step in which nothing is done.
     subgoals = [subgoal for subgoal in subgoals if subgoal != "NoOp"]
     if not subgoals:
         raise BadRecordError("the plan is empty")
@@ -70,11 +72,6 @@ def _alfred(read: Callable[[], bytes], chance: random.Random, most_chars: int) -
             done[action["high_idx"]].insert(-1, f"Step {step}: {_action(action['api_action'])}\n")
     history = [line for lines in done for line in lines]
     return example_of(head, history, _PLAN, "\n".join(subgoals[cut:]), most_chars)
-
-
-def _subgoal(step: Mapping[str, Any]) -> str:
-    action = step["discrete_action"]
-    return " ".join([action["action"], *(name for name in action["args"] if name)])
 
 
 def _action(call: Mapping[str, Any]) -> str:
