@@ -29,6 +29,7 @@ CONTEXT_SHARE = 50.0
 """What all of a long context counts, in tokens of a plan: reading is taught by what has to be found in it."""
 WITHOUT_PLAN = 0.3
 """So many lessons ask for facts alone: after a plan, some could be copied from it."""
+# An estimate: the true length is looked at when a lesson has been encoded.
 _CHARS_PER_TOKEN = 2.9
 _FILLED = 0.7
 """A lesson is at least so much of the length it may have: padding teaches nothing."""
@@ -51,6 +52,7 @@ def train_tokenizer(texts: Iterable[str], path: Path) -> None:
     tokenizer: Any = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
+            # Apart from words, so that a number of up to three digits becomes a single token.
             pre_tokenizers.Split(Regex(r" ?\d{1,3}"), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
         ]
@@ -105,6 +107,7 @@ class Encoder:
             asked = self._ids(question + ANSWER)
             told = [*self._ids(answer), self._end]
             ids += asked + told
+            # What is asked is drawn at random: there is nothing to learn in predicting it.
             weights += [0.0] * len(asked) + [QUESTION_WEIGHT] * len(told)
         return ids, weights, start
 

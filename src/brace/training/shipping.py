@@ -111,9 +111,11 @@ def exact_plans(
         for length in lengths:
             for _ in range(each):
                 log = draw.choice(mine)
+                # Fewer characters than a token has on average, so that most texts keep to the length.
                 lesson = make_lesson(log, reader_of(log), draw, int(length * 2.4))
                 ids, weights, start = encoder.encode(lesson)
                 end = start + weights[start:].count(PLAN_WEIGHT)
+                # The model has no more positions.
                 if end > 8192:
                     continue
                 x = torch.tensor([ids[:end]], device=device)

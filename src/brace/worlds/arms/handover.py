@@ -108,11 +108,13 @@ class HandoverWorld(ArmsWorld):
     def _announcements(self, draw: np.random.Generator, later: str) -> list[Announcement]:
         oily_at, change_at, place_at = (int(when) for when in draw.integers((-15, 5, 60), (25, 60, 200)))
         oily, clean = self._oily, self._clean
+        # Draws below 0 make it likelier that it is said at the very beginning.
         said = [Announcement(max(0, oily_at), f"grip {oily} is oily", partial(self._say_oily, oily))]
         if draw.random() < self.corrections:
             text = f"grip {oily} is clean again and grip {clean} is oily"
             said.append(Announcement(change_at, text, partial(self._say_oily, clean)))
         if draw.random() < self.corrections:
+            # No text: its effect says it as a goal, which stands at the head of a prompt.
             said.append(Announcement(place_at, "", partial(self._ask_for, later)))
         return said
 
@@ -159,6 +161,7 @@ class HandoverWorld(ArmsWorld):
             if holder.holding and self._held_out is not None and self._away_from_tail() > PUSH_FREE_MM:
                 holder.told = Pose(self._held_out + np.array([bump.x, bump.y, 0.0]) / 2, holder.told.rotation)
                 self.bumped()
+        # The hammer is moved at a stroke, so fingers near it would end up inside it.
         elif self._stands_free():
             self._bump(self._bumps.pop(0))
 
@@ -238,6 +241,7 @@ class HandoverWorld(ArmsWorld):
         yield from arm.approach(goal, APPROACH, FAST if arm.number == 0 else SLOW)
 
     def _grasp(self, arm: Arm) -> Motion:
+        # A plan that was written before the fingers had closed asks for it again.
         if arm.holding:
             return
         yield from arm.close()
@@ -251,6 +255,7 @@ class HandoverWorld(ArmsWorld):
         if not arm.holding:
             raise SkillFailedError("holds nothing")
         self._held_out = None
+        # An arm that is up already, as under a second plan, goes straight there.
         if arm.pose.position[2] < CARRY_Z - 0.05:
             up = np.array([*arm.told.position[:2], CARRY_Z])
             yield from arm.go(Pose(up, arm.told.rotation), CARRY_SPEED, metres=0.03)
@@ -277,6 +282,7 @@ class HandoverWorld(ArmsWorld):
         states = []
         for arm in self.arms:
             call = self.current(arm.number)
+            # The arm is in place: to reach anew would open the fingers.
             states.append("closing" if call is not None and call.skill == "grasp" else arm.gripper)
         out = self._held_out
         there = out is not None and float(np.linalg.norm(out * 1e3 - place)) < AT_PLACE_MM

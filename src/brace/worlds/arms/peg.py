@@ -60,6 +60,7 @@ PUSHED_TILT = 0.3
 
 OCCUPIED = {"easy": 1, "normal": 2, "hard": 3}
 """How many of the four places are."""
+# So often, because otherwise a slow planner does as well as a fast one.
 COMINGS = {"normal": (2.0, 3.0), "strong": (1.5, 2.0)}
 """Seconds between two changes of the occupied places: at least, and on average in addition."""
 
@@ -101,6 +102,7 @@ class PegWorld(ArmsWorld):
     def _announcements(self, draw: np.random.Generator) -> list[Announcement]:
         self._occupied = {str(name) for name in draw.permutation(tuple(PLACES))[: OCCUPIED[self.difficulty]]}
         depth, later = (int(one) for one in draw.choice(DEPTHS, 2, replace=False))
+        # Draws below 0 make it likelier that it is said at the very beginning.
         times = [max(0, int(when)) for when in draw.integers(-8, 25, len(PLACES) + 1)]
         said = [
             Announcement(when, f"meeting place {name} is occupied", partial(self._occupy, name, ""))
@@ -114,12 +116,14 @@ class PegWorld(ArmsWorld):
 
     def _traffic(self, draw: np.random.Generator) -> list[Announcement]:
         """Others come and go: one place becomes free and another occupied."""
+        # After all that is said at the beginning: that comes before step 25.
         times, when, gap = [], 25.0, COMINGS.get(self.disturbance)
         while gap is not None and when < self.max_steps:
             when += (gap[0] + draw.exponential(gap[1])) / self.dt
             times.append(int(when))
         said, occupied = [], set(self._occupied)
         for step in times:
+            # Sorted, because the order of a set of strings differs from process to process.
             free = str(draw.choice(sorted(occupied)))
             taken = str(draw.choice(sorted(set(PLACES) - occupied)))
             occupied = (occupied - {free}) | {taken}
@@ -230,6 +234,7 @@ class PegWorld(ArmsWorld):
         self._board_at = hole
 
     def _align_peg(self, arm: Arm, hole: Sighting) -> Motion:
+        # First straight back: sideways the hole holds the peg.
         if self._inside and self._peg_at is not None:
             yield from arm.go(self._fitting.peg_pose(self._peg_at, STAND_OFF), metres=0.03)
         self._inside = False

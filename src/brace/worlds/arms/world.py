@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Box = dict[str, tuple[int, int]]
 """The range of each of a skill's numbers, by name."""
 
+# Plans that differ by less than the resolution count as the same: sightings jitter by a millimetre.
 PLACE_ARGS = tuple(Arg(axis, "number", resolution=10) for axis in ("x", "y", "z"))
 """A place in mm, as skills take it."""
 GRASP = Skill("grasp", (), "close the gripper")
@@ -158,6 +159,7 @@ class ArmsWorld(SkillWorld):
         self._counts = dict.fromkeys(("drops", "bumps", "refusals", "collisions"), 0)
         self._path = 0.0
         self._quiet()
+        # Before things are placed: peg-in-hole takes its calibration from the arms at home.
         self.simulator.reset(self.stream(0))
         self.place()
         self._bumps = draw_bumps(self._trouble, self.stream(3), self.max_steps, self.dt)
@@ -185,6 +187,7 @@ class ArmsWorld(SkillWorld):
 
     def events(self) -> Signals:
         """What the last step brought."""
+        # An arm without a skill may just be done, so it is stuck only after a failure.
         stuck = any(
             after and idle >= IDLE_STEPS for after, idle in zip(self._after_failure, self._idle, strict=True)
         )
@@ -328,6 +331,7 @@ class ArmsWorld(SkillWorld):
 
     def _execute(self) -> None:
         calls = [self.current(number) for number in ARMS]
+        # An arm that is backing off has not come, whatever its line says.
         met = self._reflexes == [None, None] and all(
             call is not None and call.skill == "sync" for call in calls
         )
@@ -339,6 +343,7 @@ class ArmsWorld(SkillWorld):
             self._idle[number] = 0
             running = self._running[number] or (call, self.motion(arm, call))
             self._running[number] = running
+            # A reflex always ends with an error: it cannot finish the skill in whose place it runs.
             motion = self._reflexes[number] or running[1]
             try:
                 if met or next(motion, _ENDED) is _ENDED:

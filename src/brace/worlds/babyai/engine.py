@@ -43,6 +43,7 @@ class Building(RoomGrid):
 
     def __init__(self) -> None:
         super().__init__(
+            # The world counts steps and tells the mission itself; MiniGrid wants both all the same.
             room_size=ROOM_SIZE, num_rows=SIDE, num_cols=SIDE, max_steps=2**31,
             mission_space=MissionSpace(mission_func=lambda: "put things next to each other"),
             render_mode="rgb_array", tile_size=_TILE,
@@ -135,6 +136,7 @@ class Building(RoomGrid):
 
     def picture(self, robots: Sequence[Robot]) -> NDArray[np.uint8]:
         """The whole building from above with every robot, its number, and what it carries in its corner."""
+        # MiniGrid draws one robot and wants its place: nowhere, because ours are drawn below.
         image: NDArray[np.uint8] = self.grid.render(_TILE, (-1, -1))
         for robot in robots:
             y, x = divmod(robot.cell, WIDTH)
@@ -157,6 +159,7 @@ class Building(RoomGrid):
         return [
             (y + dy) * WIDTH + x + dx
             for seen, (dx, dy) in zip(mask.ravel().tolist(), self._offsets[robot.heading], strict=True)
+            # The view is a square that may reach beyond the building.
             if seen and 0 <= x + dx < WIDTH and 0 <= y + dy < WIDTH
         ]
 

@@ -81,6 +81,7 @@ def _write_line(
     line: list[SkillCall] = []
     place, held = dict(facts.place), facts.holds.get(agent)
     opened: set[Lock] = set()
+    # A key in another robot's hands cannot be fetched, so one waits for it.
     others = {name for holder, name in facts.holds.items() if holder != agent}
     for job in jobs:
         wanted = [job.beside] if held == job.thing else [job.thing, job.beside]
@@ -101,6 +102,7 @@ def _write_line(
                 if lock.key not in place:
                     return (*line, SkillCall("search", (lock.key,)))
                 line.append(_pickup(lock.key, place))
+            # The key is put down, because the job needs the hands.
             line += [SkillCall("unlock", tuple(f"room {room}" for room in lock.rooms)), SkillCall("drop")]
             held = None
         if held is not None and held != job.thing:

@@ -106,6 +106,7 @@ class Team:
         said, rooms = [], set()
         for cell in view:
             robot.last_seen[cell] = now
+            # As it is, also through a faulty camera: only what is reported is wrong.
             kind, name = self._content(cell)
             room = ROOM_OF[cell]
             if room:
@@ -132,6 +133,7 @@ class Team:
             self.seen[room] = now
         if names == before and now - when < _AGAIN:
             return []
+        # As it is: a faulty camera's list differs in every step and would always be news.
         robot.reported[room] = now, names
         return [(room, self._sees(robot.index, now, names))]
 

@@ -199,8 +199,10 @@ class DronesWorld(SkillWorld):
             self._end_skill(drone)
         for drone, pilot in enumerate(flight.pilots):
             if not hold:
+                # Who is held waits for the planner and is not idle.
                 idle = self.current(drone) is None and not pilot.there
                 pilot.idle_s = pilot.idle_s + self.dt if idle else 0.0
+            # Drones take turns, so that a single step's news stay short.
             if (self._step + drone) % TELEMETRY_STEPS == 0:
                 self._tell("observation", self._telemetry(drone), drone)
         self._look(hold)
