@@ -125,7 +125,8 @@ def _teach(said: Iterable[str], done: list[str], plan: Iterable[str], most_chars
 
 def babyai_records(path: Path, faults: Faults) -> Iterator[Record]:
     """The episodes."""
-    for name, halves in paired(files_below(path, _is_babyai, faults), _run_and_half):
+    files = files_below(path, _is_babyai, faults)
+    for name, halves in paired(files, lambda name: (name.rpartition(".")[0], PurePosixPath(name).suffix)):
         yield Record(name, partial(_babyai, halves))
 
 
@@ -133,11 +134,6 @@ def _is_babyai(name: PurePosixPath) -> bool:
     folders = [part.lower() for part in name.parts[:-1]]
     is_babyai = any(part == "babyai" or part.startswith("babyai-") for part in folders)
     return is_babyai and _RUN.fullmatch(name.name) is not None
-
-
-def _run_and_half(name: str) -> tuple[str, str]:
-    run, _, half = name.rpartition(".")
-    return run, f".{half}"
 
 
 def _babyai(halves: dict[str, bytes], chance: random.Random, most_chars: int) -> Example:
