@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ CONTEXT_SHARE = 50.0
 """What all of a long context counts, in tokens of a plan: reading is taught by what has to be found in it."""
 WITHOUT_PLAN = 0.3
 """So many lessons ask for facts alone: after a plan, some could be copied from it."""
+# An estimate: the true length is looked at when a lesson has been encoded.
 _CHARS_PER_TOKEN = 2.9
 _FILLED = 0.7
 """A lesson is at least so much of the length it may have: padding teaches nothing."""
@@ -50,6 +52,7 @@ def train_tokenizer(texts: Iterable[str], path: Path) -> None:
     tokenizer: Any = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
+            # Apart from words, so that a number of up to three digits becomes a single token.
             pre_tokenizers.Split(Regex(r" ?\d{1,3}"), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
         ]
@@ -61,20 +64,14 @@ def train_tokenizer(texts: Iterable[str], path: Path) -> None:
         show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )
-    tokenizer.train_from_iterator(_with_numbers(texts), trainer)
+    numbers = " ".join(f"{number} ,{number}" for number in range(1000))
+    tokenizer.train_from_iterator(chain(repeat(numbers, _COPIES_OF_NUMBERS), texts), trainer)
     begin = tokenizer.token_to_id(BEGIN)
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{BEGIN} $A", special_tokens=[(BEGIN, begin)]
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(path))
-
-
-def _with_numbers(texts: Iterable[str]) -> Iterator[str]:
-    numbers = " ".join(f"{number} ,{number}" for number in range(1000))
-    for _ in range(_COPIES_OF_NUMBERS):
-        yield numbers
-    yield from texts
 
 
 @dataclass(frozen=True)
@@ -110,6 +107,7 @@ class Encoder:
             asked = self._ids(question + ANSWER)
             told = [*self._ids(answer), self._end]
             ids += asked + told
+            # What is asked is drawn at random: there is nothing to learn in predicting it.
             weights += [0.0] * len(asked) + [QUESTION_WEIGHT] * len(told)
         return ids, weights, start
 

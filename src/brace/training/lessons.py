@@ -39,6 +39,7 @@ class Lesson:
 def make_lesson(log: Log, reader: Reader, draw: random.Random, most_chars: int, *, first: int = 1) -> Lesson:
     """A lesson of at most about so many characters, from a random moment when `first` segments were said."""
     asked = [moment for moment in log.asked if moment >= first]
+    # More often where a plan was wanted, as it will be in use.
     upto = draw.choice(asked) if asked and draw.random() < 0.6 else draw.randint(first, len(log.segments))
     head_lines = sum(1 for segment in log.segments[:upto] if segment.kind in ("task", "goal", "safety"))
     lines = log.lines(upto)
@@ -83,18 +84,14 @@ def _varied(text: str, draw: random.Random) -> str:
         other = dict(zip(named, draw.sample(named, len(named)), strict=True))
         text = _COLOUR.sub(lambda found: other[found[1]], text)
     if draw.random() < 0.5:
-        text = _renumbered(text, draw)
+        tables = {}
+        for word, highest in _HIGHEST.items():
+            numbers = [str(number) for number in range(1, highest + 1)]
+            tables[word] = dict(zip(numbers, draw.sample(numbers, highest), strict=True))
+        text = _NUMBERED.sub(lambda found: f"{found[1]} {tables[found[1]].get(found[2], found[2])}", text)
     if draw.random() < 0.7:
         text = _remeasured(text, draw)
     return text
-
-
-def _renumbered(text: str, draw: random.Random) -> str:
-    tables = {}
-    for word, highest in _HIGHEST.items():
-        numbers = [str(number) for number in range(1, highest + 1)]
-        tables[word] = dict(zip(numbers, draw.sample(numbers, highest), strict=True))
-    return _NUMBERED.sub(lambda found: f"{found[1]} {tables[found[1]].get(found[2], found[2])}", text)
 
 
 def _remeasured(text: str, draw: random.Random) -> str:
@@ -103,12 +100,14 @@ def _remeasured(text: str, draw: random.Random) -> str:
     known: dict[str, str] = {}
 
     def moved(found: re.Match[str]) -> str:
+        # A single digit is a name, of an agent or a room, and no measure.
         other = str(max(10, int(found[0]) + draw.randint(-spread, spread)))
         return known.setdefault(found[0], other) if alike else other
 
     rows = []
     for row in text.splitlines():
         parts = _BRACKET.match(row)
+        # Not the bracket: the order of steps must stay.
         rows.append(row if parts is None else parts[1] + _LONG_NUMBER.sub(moved, parts[2]))
     return "\n".join(rows) + "\n"
 
@@ -116,6 +115,7 @@ def _remeasured(text: str, draw: random.Random) -> str:
 def _last_lines(lines: list[str], draw: random.Random) -> list[tuple[str, str]]:
     """Random beginnings of lines, and how the last line with that beginning goes on."""
     asked: dict[str, str] = {}
+    # More tries than are needed, because some lines give no question.
     for _ in range(3 * _LAST_LINES):
         if not lines or len(asked) >= _LAST_LINES:
             break

@@ -23,6 +23,7 @@ from brace.planners.reference import Referenced
 from brace.registry import worlds
 from brace.worlds import World
 
+# Here and in LATENCIES_S a value that stands more often is drawn more often.
 TEAMS = (1, 2, 3, 4, 4, 5, 6, 7, 8)
 NO_ANSWER, CUT_CONTEXT = 0.05, 0.12
 """How often the planner does not answer, or is given only part of the context."""
@@ -94,6 +95,7 @@ def record_log(world: World, seed: int) -> Log:
                     told += tell_plan(world, world.read(waiting[1]), t)[1]
                     waiting = None
         world.step(hold=hold and waiting is not None)
+    # A plan may be wanted again before anything more is said: that is the same context.
     return Log(world.id, world.skills.agents, template.head, tuple(segments), tuple(dict.fromkeys(asked)))
 
 
@@ -118,6 +120,7 @@ def write_logs(path: Path, logs: Iterable[Log]) -> int:
     """Append logs to an .xz file; how many."""
     path.parent.mkdir(parents=True, exist_ok=True)
     count = 0
+    # What is appended is a stream of its own: readers of .xz take all of them as one text.
     with lzma.open(path, "at", encoding="utf-8", preset=6) as file:
         for log in logs:
             plain = {

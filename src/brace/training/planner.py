@@ -68,6 +68,7 @@ def _work(
     files: Sequence[Path], tokenizer_file: Path, recipe: Recipe, seed: int, queue: Any, stage: Any
 ) -> None:
     draw = random.Random(seed)
+    # Helpers work side by side: with more threads they would take each other's cores.
     torch.set_num_threads(1)
     practice, encoder = Practice(load_logs(files, exam=False)), Encoder(tokenizer_file)
     lengths = practice.lengths(LENGTHS)
@@ -117,14 +118,17 @@ def train(
         step, before = state["step"], state["seconds"]
     if device == "cuda":
         for layer in model.model.layers:
+            # Lengths are few and fixed, so a compiled form for each is worth its time.
             layer.compile(dynamic=False)
     total = 60 * (total_minutes or minutes)
+    # CUDA does not survive a fork.
     context = multiprocessing.get_context("spawn")
     stage: Any = context.Value("d", before / total / recipe.stage_share)
     queue: Any = context.Queue(4 * workers)
     helpers = [
         context.Process(
             target=_work,
+            # With the step, so that a later sitting does not practise the same lessons again.
             args=(files, tokenizer_file, recipe, 1000 * seed + step + number, queue, stage),
             daemon=True,
         )
@@ -188,6 +192,7 @@ def _optimisers(model: Any, recipe: Recipe) -> list[Any]:
     known = {id(weight) for weight in matrices}
     others = [weight for weight in model.parameters() if id(weight) not in known]
     return [
+        # Its steps are scaled to those of AdamW, so that one rate serves both.
         torch.optim.Muon(matrices, lr=recipe.rate, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"),
         torch.optim.AdamW(others, lr=recipe.rate, betas=(0.9, 0.95), weight_decay=0.0),
     ]
@@ -197,6 +202,7 @@ def _train_step(model: Any, optimisers: Sequence[Any], ids: Any, weights: Any, d
     x = torch.from_numpy(ids).long().to(device, non_blocking=True)
     w = torch.from_numpy(weights).to(device, non_blocking=True)[:, 1:].flatten()
     targets = torch.where(w > 0, x[:, 1:].flatten(), _IGNORED)
+    # Named, because cuDNN's attention, which may be chosen otherwise, plans anew for every length.
     backends = (
         [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH] if device == "cpu" else [SDPBackend.FLASH_ATTENTION]
     )
@@ -236,6 +242,7 @@ class _Curve:
             self._losses.setdefault((of, length), []).append(loss)
         if step % self.EVERY:
             return
+        # A batch without plans, or without questions, has no mean.
         means = {key: float(torch.stack(found).nanmean()) for key, found in sorted(self._losses.items())}
         for (of, size), value in means.items():
             self._rows.writerow([step, round(seconds, 1), size, of, round(value, 5)])

@@ -6,7 +6,6 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,11 @@ def train_and_write(
     """Train, score on held-out logs, write the model; the scores."""
     tokenizer = out / "tokenizer.json"
     if not tokenizer.exists():
-        train_tokenizer(_sample_texts(load_logs(files, exam=False)), tokenizer)
+        # A fixed seed: the same logs give the same tokenizer.
+        draw = random.Random(0)
+        logs = [log for mine in load_logs(files, exam=False).values() for log in mine[:300]]
+        lessons = [make_lesson(log, reader_of(log), draw, 20_000) for log in logs]
+        train_tokenizer((lesson.prompt + lesson.plan for lesson in lessons), tokenizer)
     model = train(
         files, tokenizer, out, minutes=minutes, total_minutes=total_minutes, workers=workers, recipe=recipe
     )
@@ -91,16 +94,6 @@ Share of plans that are exactly the reader's, token by token, on texts of held-o
 """
 
 
-def _sample_texts(logs: dict[str, Any], each: int = 300) -> list[str]:
-    draw = random.Random(0)
-    texts = []
-    for mine in logs.values():
-        for log in islice(mine, each):
-            lesson = make_lesson(log, reader_of(log), draw, 20_000)
-            texts.append(lesson.prompt + lesson.plan)
-    return texts
-
-
 def exact_plans(
     model: Any,
     logs: dict[str, list[Log]],
@@ -118,9 +111,11 @@ def exact_plans(
         for length in lengths:
             for _ in range(each):
                 log = draw.choice(mine)
+                # Fewer characters than a token has on average, so that most texts keep to the length.
                 lesson = make_lesson(log, reader_of(log), draw, int(length * 2.4))
                 ids, weights, start = encoder.encode(lesson)
                 end = start + weights[start:].count(PLAN_WEIGHT)
+                # The model has no more positions.
                 if end > 8192:
                     continue
                 x = torch.tensor([ids[:end]], device=device)

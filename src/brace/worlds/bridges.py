@@ -109,6 +109,7 @@ class PettingZooWorld(SkillWorld):
             return
         self._t += 1
         self._ended = []
+        # PettingZoo leaves out agents whose episode has ended.
         actions = {
             agent: self._idle if hold else self._action(index, agent)
             for index, agent in enumerate(self._agents)

@@ -85,6 +85,7 @@ class _Trial:
             if world.rest().is_empty and t % 5 == 0:
                 trace.append(world.apply(_some_plan(world)))
             trace += [world.observe(), world.events(), world.figures(), world.rest(), world.success()]
+            # Holding has to repeat itself, too.
             world.step(hold=t % 7 == 6)
         return trace
 

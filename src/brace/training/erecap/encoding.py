@@ -70,6 +70,7 @@ class Batch:
 
 def collate(items: Sequence[Item]) -> Batch:
     """One batch of all these."""
+    # Padded on the right, where with causal attention nothing real looks at it.
     longest = max(len(item.ids) for item in items)
     ids = torch.zeros(len(items), longest, dtype=torch.long)
     segments = torch.full_like(ids, -1)

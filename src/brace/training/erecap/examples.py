@@ -92,6 +92,7 @@ def packed(examples: Iterable[Example], most_chars: int, seed: int) -> Iterator[
     draw = random.Random(seed)
     company: list[Example] = []
     for example in examples:
+        # Short texts as often as long ones, on a scale of proportions.
         low, high = math.log(min(_LEAST_CHARS, most_chars)), math.log(most_chars)
         yield _among(example, company, int(math.exp(draw.uniform(low, high))), draw)
         company.append(example)
@@ -103,6 +104,7 @@ def _among(example: Example, company: list[Example], chars: int, draw: random.Ra
     room = chars - sum(map(len, example.lines)) - len(example.answer)
     around: list[tuple[str, ...]] = []
     for other in draw.sample(company, len(company)):
+        # Without the line that asks, because only the example's own asks for anything.
         lines = (*other.lines[:-1], *(line + "\n" for line in other.answer.splitlines()))
         size = sum(map(len, lines))
         if size <= room:

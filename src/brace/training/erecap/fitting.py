@@ -86,6 +86,7 @@ def fit(
     for step in range(start, recipe.steps):
         share = step / recipe.steps
         # All that is random in a step comes from its number: resuming needs no other state.
+        # The factor keeps the steps of different seeds apart.
         choose = random.Random(recipe.seed * 1_000_003 + step)
         group = [labelled[place] for place in choose.choice(groups)]
         batch = collate([one.item for one in group]).to(device)
@@ -154,6 +155,7 @@ def _save(
     }
     partial = path.with_suffix(".partial")
     torch.save(state, partial)
+    # Renamed when it is whole: an interruption leaves the checkpoint before.
     partial.replace(path)
 
 

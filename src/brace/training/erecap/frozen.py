@@ -94,10 +94,12 @@ def _attention(gates: Tensor | None, scale: float) -> Callable[[Tensor, Tensor, 
         width = values.shape[-1]
         if gates is not None:
             queries, keys = functional.pad(queries, (0, _PAD)), functional.pad(keys, (0, _PAD))
+            # Flash attention wants values as wide as queries and keys.
             values = functional.pad(values, (0, _PAD))
             mark = torch.zeros(keys.shape[-1], dtype=keys.dtype, device=keys.device)
             mark[width] = 1
             queries = queries + mark
+            # Divided, because attention multiplies by the scale again.
             keys = keys + (gates / scale).to(keys.dtype)[:, None, :, None] * mark
         out = functional.scaled_dot_product_attention(queries, keys, values, is_causal=True, scale=scale)
         return out[..., :width].transpose(1, 2)

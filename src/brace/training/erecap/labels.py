@@ -101,6 +101,7 @@ LABELS: dict[str, Labeller] = {
 
 def normalised(labels: Tensor, prompt: Tensor) -> Tensor:
     """Logarithms with mean 0 and spread 1 over each row's prompt; 0 elsewhere. [layers, rows, tokens]."""
+    # Relative to the largest, because the scale of labels differs from text to text.
     logs = (labels.float() + _LEAST * (1 + labels.amax(-1, keepdim=True))).log()
     count = prompt.sum(-1, keepdim=True).clamp(min=1)
     mean = (logs * prompt).sum(-1, keepdim=True) / count
@@ -133,6 +134,7 @@ def _removal(model: FrozenModel, batch: Batch, layers: Sequence[int], *, by_loss
                 tokens = model.answer_tokens(hidden, many[1]).view(len(some), -1)
                 change = (tokens != written).float().mean(1)
             found[row, :length] += (change[:, None] * gone).sum(0)
+    # A line that is not there is missing from the first layer on, so all layers have the same labels.
     return found.expand(len(layers), -1, -1) * batch.prompt
 
 
@@ -162,6 +164,7 @@ def label_to_disk(
     _same(folder / _ABOUT, {**about, "kind": kind, "layers": list(layers)})
     done = _shards(folder)
     source = iter(items)
+    # Items of finished shards are made and passed over: a source cannot begin in the middle.
     count = sum(1 for _ in islice(source, SHARD * len(done)))
     yield count
     number = len(done)
@@ -175,6 +178,7 @@ def label_to_disk(
                     f"labels of kind {kind!r} are not finite in shard {number}: use float32 or bfloat16"
                 )
             for row, place in enumerate(group):
+                # A mere slice would keep the whole batch in memory.
                 found[place] = labels[:, row, : some[place].prompt].clone()
         _write(folder / f"{number:05d}.safetensors", some, found)
         count, number = count + len(some), number + 1

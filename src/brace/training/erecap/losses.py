@@ -101,10 +101,12 @@ class _Gates(ABC):
         L_R is log(1 + exp(−(π_i − π_j) · sign(π̂_i − π̂_j))), mean over sampled pairs.
         """
         self.match.append(((worth - target) ** 2 * among).sum() / among.sum())
+        # With replacement, because a short text has fewer tokens than are drawn.
         pairs = torch.multinomial(among.float(), 2 * _PAIRS, replacement=True, generator=self.draw)
         one, other = pairs.chunk(2, 1)
         order = (target.gather(1, one) - target.gather(1, other)).sign()
         apart = (worth.gather(1, one) - worth.gather(1, other)) * order
+        # Two of the same worth have no order to keep.
         self.ranking.append((functional.softplus(-apart) * order.abs()).mean())
 
 

@@ -35,6 +35,7 @@ WORLDS = "worlds"
 """Our own worlds' contexts are as long as they come: they are read alone."""
 CARD = "README.md"
 SHARES = (0.5, 0.25, 0.1, 0.06)
+# An estimate: what turns out too long is left out when it has been encoded.
 _CHARS_PER_TOKEN = 3.0
 _ENOUGH = 10
 """So many times the wanted number of examples are looked at before it is said that too few fit."""
@@ -103,6 +104,7 @@ def train_on(model: Any, items: Iterable[Item], job: Job, out: Path, tell: Tell)
         batch_tokens=job.fitting.batch_tokens,
     ):  # fmt: skip
         tell("labelling", count, job.examples)
+    # Here, so that fresh weights are the same whether labels were made now or before.
     torch.manual_seed(job.fitting.seed)
     predictor = Predictor.fresh(backbone.config.model_type, backbone.hidden, layers, lines=job.lines)
     for progress in fit(frozen, read_labelled(out / "labels"), predictor, job.fitting, out):

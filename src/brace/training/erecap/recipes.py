@@ -104,6 +104,7 @@ def _endless(
 ) -> Iterator[Example]:
     """A source's examples, over and over."""
     path = data_root / source.folder
+    # By source, so that others in the mixture change nothing of its draws.
     chance = random.Random(f"{source.name} {seed}")
     numbers = [n for n in range(source.count(path, faults)) if (n % HELD_OUT == 0) == held_out]
     size = min(share, _BLOCK)

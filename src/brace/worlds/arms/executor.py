@@ -99,11 +99,13 @@ class Arm:
             if along < _TOO_DEEP_M:
                 back = self.told.position - self.told.rotation[:, 2] * length
                 yield from self.go(Pose(back, self.told.rotation))
+            # Roughly is enough here: the straight rest of the way corrects it.
             yield from self.go(Pose(goal.position - axis * length, goal.rotation), metres=0.015)
         yield from self.go(goal, speed)
 
     def _advance(self, goal: Pose, speed: float) -> bool:
         """Tell it the next point of the line; whether that is the line's end."""
+        # From where it was told to be: it lags behind, and a line drawn from where it is would bend.
         reach = speed / CONTROL_FREQUENCY
         way = goal.position - self.told.position
         length = float(np.linalg.norm(way))

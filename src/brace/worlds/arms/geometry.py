@@ -77,6 +77,7 @@ def turn_towards(rotation: Matrix, axis: Vector, target: Vector) -> Matrix:
     now = rotation @ axis
     normal = np.cross(now, target)
     sine = float(np.linalg.norm(normal))
+    # It is there already, or straight behind, where no way is the shortest.
     if sine < 1e-9:
         return rotation
     return np.asarray(rotation_of(normal / sine * np.arctan2(sine, now @ target)) @ rotation)
@@ -85,6 +86,7 @@ def turn_towards(rotation: Matrix, axis: Vector, target: Vector) -> Matrix:
 def angle_between(one: Matrix, other: Matrix) -> float:
     """How far two rotations are apart, in degrees."""
     cosine = (float(np.trace(one.T @ other)) - 1.0) / 2.0
+    # Rounding may carry the cosine just beyond 1.
     return float(np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0))))
 
 

@@ -108,11 +108,13 @@ class HandoverWorld(ArmsWorld):
     def _announcements(self, draw: np.random.Generator, later: str) -> list[Announcement]:
         oily_at, change_at, place_at = (int(when) for when in draw.integers((-15, 5, 60), (25, 60, 200)))
         oily, clean = self._oily, self._clean
+        # Draws below 0 make it likelier that it is said at the very beginning.
         said = [Announcement(max(0, oily_at), f"grip {oily} is oily", partial(self._say_oily, oily))]
         if draw.random() < self.corrections:
             text = f"grip {oily} is clean again and grip {clean} is oily"
             said.append(Announcement(change_at, text, partial(self._say_oily, clean)))
         if draw.random() < self.corrections:
+            # No text: its effect says it as a goal, which stands at the head of a prompt.
             said.append(Announcement(place_at, "", partial(self._ask_for, later)))
         return said
 
@@ -147,7 +149,11 @@ class HandoverWorld(ArmsWorld):
         """Bumps on the table, pushes against the arm that holds it out, and a grip that slips."""
         holder, taker = self.arms
         if holder.holding and not taker.holding:
-            self._slip(holder)
+            if self._greasy and self._hammer.height > OILY_HEIGHT:
+                self.dropped(holder, "slipped off the oily grip")
+            elif self._slips and self._hammer.height > self._slips[0]:
+                del self._slips[0]
+                self.dropped(holder, "lost its grip")
         if not self.bump_is_due:
             return
         if holder.holding or taker.holding:
@@ -155,15 +161,9 @@ class HandoverWorld(ArmsWorld):
             if holder.holding and self._held_out is not None and self._away_from_tail() > PUSH_FREE_MM:
                 holder.told = Pose(self._held_out + np.array([bump.x, bump.y, 0.0]) / 2, holder.told.rotation)
                 self.bumped()
+        # The hammer is moved at a stroke, so fingers near it would end up inside it.
         elif self._stands_free():
             self._bump(self._bumps.pop(0))
-
-    def _slip(self, holder: Arm) -> None:
-        if self._greasy and self._hammer.height > OILY_HEIGHT:
-            self.dropped(holder, "slipped off the oily grip")
-        elif self._slips and self._hammer.height > self._slips[0]:
-            del self._slips[0]
-            self.dropped(holder, "lost its grip")
 
     def _away_from_tail(self) -> float:
         """How far arm 1's fingers are from the tail, in mm."""
@@ -241,6 +241,7 @@ class HandoverWorld(ArmsWorld):
         yield from arm.approach(goal, APPROACH, FAST if arm.number == 0 else SLOW)
 
     def _grasp(self, arm: Arm) -> Motion:
+        # A plan that was written before the fingers had closed asks for it again.
         if arm.holding:
             return
         yield from arm.close()
@@ -254,6 +255,7 @@ class HandoverWorld(ArmsWorld):
         if not arm.holding:
             raise SkillFailedError("holds nothing")
         self._held_out = None
+        # An arm that is up already, as under a second plan, goes straight there.
         if arm.pose.position[2] < CARRY_Z - 0.05:
             up = np.array([*arm.told.position[:2], CARRY_Z])
             yield from arm.go(Pose(up, arm.told.rotation), CARRY_SPEED, metres=0.03)
@@ -280,6 +282,7 @@ class HandoverWorld(ArmsWorld):
         states = []
         for arm in self.arms:
             call = self.current(arm.number)
+            # The arm is in place: to reach anew would open the fingers.
             states.append("closing" if call is not None and call.skill == "grasp" else arm.gripper)
         out = self._held_out
         there = out is not None and float(np.linalg.norm(out * 1e3 - place)) < AT_PLACE_MM

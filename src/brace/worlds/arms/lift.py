@@ -88,6 +88,7 @@ class LiftWorld(ArmsWorld):
         self._gripped_at = [0.0, 0.0]
         x, y = draw.uniform(-offset, offset, 2)
         yaw = draw.uniform(-most, most)
+        # The hot handle is for arm 1, so it lies on its side.
         self._pot.stand(np.array([x, y, STAND_Z]), float(yaw) + self._towards_arm_1)
         self.announcements = self._announcements(draw)
         slips = self.stream(4)
@@ -103,6 +104,7 @@ class LiftWorld(ArmsWorld):
         height, later = (int(one) for one in draw.choice(HEIGHTS, 2, replace=False))
         hot_at, height_at, later_at = (int(when) for when in draw.integers((-8, -8, 40), (25, 25, 120)))
         said = [
+            # Draws below 0 make it likelier that it is said at the very beginning.
             Announcement(max(0, hot_at), f"the {self._hot} handle is hot", self._say_hot),
             Announcement(max(0, height_at), f"lift to {height}", partial(self._ask_for, height)),
         ]
@@ -140,7 +142,9 @@ class LiftWorld(ArmsWorld):
         if not self.bump_is_due:
             return
         if any(arm.holding for arm in self.arms):
+            # Nobody bumps into what is held, nor makes up for it later.
             del self._bumps[0]
+        # The pot is moved at a stroke, so fingers near it would end up inside it.
         elif all(arm.pose.position[2] > CLEAR_Z for arm in self.arms):
             self._bump(self._bumps.pop(0))
 
@@ -179,6 +183,7 @@ class LiftWorld(ArmsWorld):
         goal = self.next_call(arm, "reach")
         if goal is None:
             return False
+        # Not the height: wherever the pot stands, its handles are equally high.
         x, y, _, yaw = map(float, goal.args)
         return all(
             np.hypot(x - handle[0], y - handle[1]) > MISS_MM
@@ -200,6 +205,7 @@ class LiftWorld(ArmsWorld):
         goals = {
             number: (float(call.args[0]), float(call.args[1]))
             for number, calls in plan.steps
+            # Backwards, so that of several places an arm's first one is what remains.
             for call in reversed(calls)
             if call.skill == "reach"
         }
@@ -225,9 +231,11 @@ class LiftWorld(ArmsWorld):
         yield from arm.approach(goal, HOVER)
 
     def _grasp(self, arm: Arm) -> Motion:
+        # A plan that was written before the fingers had closed asks for it again.
         if arm.holding:
             return
         yield from arm.close()
+        # Heights to lift to count from the table, where the pot stands when it is gripped.
         self._gripped_at[arm.number] = float(arm.told.position[2])
         hot = np.array(self._pot.handles()[self._hot][:3]) / 1e3
         if arm.number == 0 and float(np.linalg.norm(arm.pose.position - hot)) < HOT_M:
@@ -255,6 +263,7 @@ class LiftWorld(ArmsWorld):
             call = self.current(arm.number)
             if arm.holding:
                 first[arm.number] = []
+            # The arm is in place: to reach anew would open the fingers.
             elif call is not None and call.skill == "grasp":
                 first[arm.number] = [call]
             else:

@@ -13,7 +13,7 @@ from brace.plan import Arg, Plan, Skill, SkillCall, SkillSet
 from brace.registry import worlds
 from brace.worlds.arms.executor import FAST, SLOW, Arm, Motion, SkillFailedError
 from brace.worlds.arms.reading import peg_plan, read_peg
-from brace.worlds.arms.surroundings import Announcement, Bump, Sighting, Trouble
+from brace.worlds.arms.surroundings import Announcement, Sighting, Trouble
 from brace.worlds.arms.things import BOARD, PEG, Fitting
 from brace.worlds.arms.world import PLACE_ARGS, SYNC, WAIT, ArmsWorld, Box, arms_info, outside
 
@@ -60,6 +60,7 @@ PUSHED_TILT = 0.3
 
 OCCUPIED = {"easy": 1, "normal": 2, "hard": 3}
 """How many of the four places are."""
+# So often, because otherwise a slow planner does as well as a fast one.
 COMINGS = {"normal": (2.0, 3.0), "strong": (1.5, 2.0)}
 """Seconds between two changes of the occupied places: at least, and on average in addition."""
 
@@ -101,6 +102,7 @@ class PegWorld(ArmsWorld):
     def _announcements(self, draw: np.random.Generator) -> list[Announcement]:
         self._occupied = {str(name) for name in draw.permutation(tuple(PLACES))[: OCCUPIED[self.difficulty]]}
         depth, later = (int(one) for one in draw.choice(DEPTHS, 2, replace=False))
+        # Draws below 0 make it likelier that it is said at the very beginning.
         times = [max(0, int(when)) for when in draw.integers(-8, 25, len(PLACES) + 1)]
         said = [
             Announcement(when, f"meeting place {name} is occupied", partial(self._occupy, name, ""))
@@ -114,12 +116,14 @@ class PegWorld(ArmsWorld):
 
     def _traffic(self, draw: np.random.Generator) -> list[Announcement]:
         """Others come and go: one place becomes free and another occupied."""
+        # After all that is said at the beginning: that comes before step 25.
         times, when, gap = [], 25.0, COMINGS.get(self.disturbance)
         while gap is not None and when < self.max_steps:
             when += (gap[0] + draw.exponential(gap[1])) / self.dt
             times.append(int(when))
         said, occupied = [], set(self._occupied)
         for step in times:
+            # Sorted, because the order of a set of strings differs from process to process.
             free = str(draw.choice(sorted(occupied)))
             taken = str(draw.choice(sorted(set(PLACES) - occupied)))
             occupied = (occupied - {free}) | {taken}
@@ -157,16 +161,13 @@ class PegWorld(ArmsWorld):
             return
         bump = self._bumps.pop(0)
         if self._board_at is not None and self._fitting.depth() < -0.01:
-            self._push(self._board_at, bump)
-
-    def _push(self, told: Sighting, bump: Bump) -> None:
-        """The board gives way, sideways and up or down, from the place where arm 1 was told to hold it."""
-        x, y, z, tilt = told
-        pushed = (
-            round(x + bump.x * 1e3), y, round(z + bump.y * 1e3), round(tilt + bump.turn * PUSHED_TILT),
-        )  # fmt: skip
-        self.arms[BOARD].told = self._fitting.board_pose(pushed)
-        self.bumped()
+            # From where arm 1 was told to hold it: pushes do not add up.
+            x, y, z, tilt = self._board_at
+            pushed = (
+                round(x + bump.x * 1e3), y, round(z + bump.y * 1e3), round(tilt + bump.turn * PUSHED_TILT),
+            )  # fmt: skip
+            self.arms[BOARD].told = self._fitting.board_pose(pushed)
+            self.bumped()
 
     def _place_of(self, hole: Sighting) -> str:
         """The meeting place at which a board is held there, if any."""
@@ -225,12 +226,15 @@ class PegWorld(ArmsWorld):
         if place in self._occupied:
             yield from arm.go(arm.home)
             raise SkillFailedError(f"meeting place {place} is occupied")
-        if not any(_within(hole, exact) for exact in self._places.values()):
+        off = np.abs(np.subtract(list(self._places.values()), hole))
+        # Anywhere else a pose learnt by heart would do in every episode.
+        if not np.any((off[:, :3].max(axis=1) <= FIT_MM) & (off[:, 3] <= FIT_DEGREES)):
             yield from arm.go(arm.home)
             raise SkillFailedError("there is no meeting place")
         self._board_at = hole
 
     def _align_peg(self, arm: Arm, hole: Sighting) -> Motion:
+        # First straight back: sideways the hole holds the peg.
         if self._inside and self._peg_at is not None:
             yield from arm.go(self._fitting.peg_pose(self._peg_at, STAND_OFF), metres=0.03)
         self._inside = False
@@ -275,12 +279,6 @@ class PegWorld(ArmsWorld):
 def _numbers(call: SkillCall) -> Sighting:
     x, y, z, tilt = (round(float(value)) for value in call.args)
     return x, y, z, tilt
-
-
-def _within(hole: Sighting, place: Sighting) -> bool:
-    """Whether a board that is brought there fits the place."""
-    away = np.abs(np.subtract(hole, place))
-    return bool(away[:3].max() <= FIT_MM and away[3] <= FIT_DEGREES)
 
 
 def _apart(one: Sighting, other: Sighting) -> bool:

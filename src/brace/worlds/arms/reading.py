@@ -82,6 +82,7 @@ def gather_lift(prompt: str, height: int = 160) -> LiftNotes:
             if found := re.fullmatch(r"the (\w+) handle is hot", line.text):
                 notes.hot = found[1]
             elif found := re.fullmatch(r"lift to (\d+)(?: instead)?", line.text):
+                # The world refuses a plan that lifts higher.
                 notes.height = min(int(found[1]), 250)
         elif line.kind == "observation" and line.agent is not None:
             if line.gripper is not None:
@@ -239,6 +240,7 @@ def gather_peg(prompt: str, depth: int = 90) -> PegNotes:
             for name, state in re.findall(r"meeting place (m\d) is (occupied|free again)", line.text):
                 (notes.occupied.add if state == "occupied" else notes.occupied.discard)(name)
             if words := re.fullmatch(r"insert to (\d+)(?: instead)?", line.text):
+                # The world refuses a plan that inserts deeper.
                 notes.depth = min(int(words[1]), 120)
     return notes
 

@@ -26,6 +26,7 @@ from brace.worlds.base import WorldInfo, need_simulator
 if TYPE_CHECKING:
     from brace.worlds.base import Frame
 
+# The range of the extra `arms` in pyproject.toml: MuJoCo 4.0, for one, breaks robosuite 1.5.2.
 OLDEST_MUJOCO, FIRST_UNFIT_MUJOCO = (3, 3), (3, 9)
 CONTROL_FREQUENCY = 20
 ROBOT = "Panda"
@@ -96,6 +97,7 @@ class Simulator:
             task, robots=[ROBOT, ROBOT], env_configuration="opposed",
             controller_configs=[_pose_control(robosuite), _pose_control(robosuite)],
             has_renderer=False, has_offscreen_renderer=False, use_camera_obs=False, use_object_obs=False,
+            # The loop ends episodes: robosuite's own horizon must not.
             renderer="mujoco", control_freq=CONTROL_FREQUENCY, horizon=1, ignore_done=True,
             # A soft reset takes 5 ms instead of seconds; all that is random is drawn by us.
             hard_reset=False, seed=model_seed,
@@ -104,11 +106,17 @@ class Simulator:
         self.env._observables = {}
         self._camera = camera
         self._painter: Painter | None = None
-        self._owners = self._geom_owners()
+        # Names are compared once, because contacts are looked at in every step.
+        known = {"robot0": 1, "gripper0": 1, "robot1": 2, "gripper1": 2, "table": 3}
+        model = self.env.sim.model
+        names = [model.body_id2name(body) or "" for body in model.geom_bodyid]
+        self._owners = np.array([known.get(name.split("_")[0], 0) for name in names])
+        # In peg-in-hole robosuite fixes peg and board to the wrists: there are no grippers.
         self.has_fingers = bool(self.env.robots[0].gripper["right"].dof)
 
     def reset(self, rng: np.random.Generator) -> None:
         """Both arms at home, with a little noise in their joints."""
+        # robosuite draws the noise in the joints from this generator.
         self.env.rng = rng
         self.env.reset()
 
@@ -141,6 +149,7 @@ class Simulator:
         data = self.env.sim.data
         data.set_joint_qpos(joint, np.concatenate([position, quaternion]))
         data.set_joint_qvel(joint, np.zeros(6))
+        # Until then MuJoCo's poses and contacts are those of the old place.
         self.env.sim.forward()
 
     def has_collision(self) -> bool:
@@ -152,15 +161,6 @@ class Simulator:
         first, second = owners.min(axis=1), owners.max(axis=1)
         # 1 and 2 are the arms, 3 is the table, 0 is everything else.
         return bool(np.any((first > 0) & (first != second)))
-
-    def _geom_owners(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        model = self.env.sim.model
-        owners = []
-        for geom in range(model.ngeom):
-            name = model.body_id2name(model.geom_bodyid[geom]) or ""
-            known = {"robot0": 1, "gripper0": 1, "robot1": 2, "gripper1": 2, "table": 3}
-            owners.append(known.get(name.split("_")[0], 0))
-        return np.array(owners)
 
     def frame(self) -> Frame:
         """The scene as its camera sees it; the renderer is made when the first picture is wanted."""
@@ -188,8 +188,10 @@ class Painter:
 
     def __init__(self, mujoco: Any, model: Any, camera: str) -> None:
         self._mujoco = mujoco
+        chosen = os.environ.get("MUJOCO_GL", "").lower().strip()
         try:
-            self._context = _gl_context(mujoco)(WIDTH, HEIGHT)
+            library = importlib.import_module(f"mujoco.{chosen}") if chosen in HEADLESS else mujoco
+            self._context = library.GLContext(WIDTH, HEIGHT)
             self._context.make_current()
             self._pixels = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_150.value)
         except (RuntimeError, ImportError, AttributeError, OSError, mujoco.FatalError) as error:
@@ -211,6 +213,7 @@ class Painter:
         """The scene as it is now, upper row first."""
         mujoco, area = self._mujoco, self._mujoco.MjrRect(0, 0, WIDTH, HEIGHT)
         picture: Frame = np.empty((HEIGHT, WIDTH, 3), dtype=np.uint8)
+        # Another world's painter in this process may have made its own context current.
         self._context.make_current()
         mujoco.mjv_updateScene(
             self._model,
@@ -223,6 +226,7 @@ class Painter:
         )
         mujoco.mjr_render(area, self._scene, self._pixels)
         mujoco.mjr_readPixels(picture, None, area, self._pixels)
+        # OpenGL gives the lowest row first.
         return np.flipud(picture).copy()
 
     def close(self) -> None:
@@ -230,9 +234,3 @@ class Painter:
         self._context.make_current()
         self._pixels.free()
         self._context.free()
-
-
-def _gl_context(mujoco: Any) -> Any:
-    """The class that opens the chosen OpenGL library."""
-    chosen = os.environ.get("MUJOCO_GL", "").lower().strip()
-    return importlib.import_module(f"mujoco.{chosen}").GLContext if chosen in HEADLESS else mujoco.GLContext

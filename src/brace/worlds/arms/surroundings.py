@@ -92,6 +92,7 @@ class Camera:
     def look(self, now: int, things: Mapping[str, Sighting]) -> Iterator[tuple[str, str, bool]]:
         """What is to be said at this step: the thing's name, the line, and whether it is seen elsewhere."""
         for name, true in things.items():
+            # What is seen for the first time is said at once, but has not moved.
             when, old = self._last.get(name, (-REPORT_STEPS, true))
             turn = abs(true[3] - old[3]) % self._period
             moved = (
@@ -100,6 +101,7 @@ class Camera:
             )
             if now - when >= REPORT_STEPS or (moved and now - when >= _SOONEST_STEPS):
                 x, y, z = (int(value) for value in np.array(true[:3]) + self._noise.integers(-1, 2, 3))
+                # What was said is remembered, with its error: a planner knows nothing better.
                 self._last[name] = (now, (x, y, z, true[3]))
                 yield name, f"{name} at {x} {y} {z} {self._angle} {true[3]}", moved
 

@@ -18,6 +18,7 @@ _FROM_END = 0.02
 """Metres from the handle's end to where arm 1 takes it."""
 PEG, BOARD = 0, 1
 """Which arm holds what."""
+# In the board's own frame, as robosuite's check has it.
 _HOLE_IN_BOARD = np.array([0.1, 0.0, 0.0])
 
 
@@ -53,6 +54,7 @@ class Pot:
     def handles(self) -> dict[str, Sighting]:
         """Each handle's place, and the yaw at which fingers close across it."""
         env = self._simulator.env
+        # After half a turn the fingers close in the same way.
         yaw = round(wrapped(self.yaw + 90.0, 180.0))
         places = (env._handle0_xpos, env._handle1_xpos)
         return {colour: (*in_millimetres(at), yaw) for colour, at in zip(COLOURS, places, strict=True)}
@@ -100,6 +102,7 @@ class Hammer:
         return self._along(self._half - _FROM_END)
 
     def _tail(self) -> Vector:
+        # robosuite's handle lies along its own z, with the head at the upper end.
         return np.asarray(-self.pose.rotation[:, 2])
 
     def _along(self, metres: float) -> Sighting:
@@ -119,6 +122,7 @@ class Fitting:
         self._peg_axis = at_peg.rotation.T @ peg.rotation[:, 2]
         self._hole_offset = at_board.rotation.T @ (_hole_of(board) - at_board.position)
         self._board_normal = at_board.rotation.T @ board.rotation[:, 2]
+        # robosuite's `peg_length` is half of it, as MuJoCo measures cylinders.
         self._peg_half = float(simulator.env.peg_length)
 
     def _peg(self) -> Pose:
@@ -136,6 +140,7 @@ class Fitting:
 
     def board_pose(self, hole: Sighting) -> Pose:
         """Arm 1's pose when its hole is there."""
+        # By way of level: the shortest way straight to a tilt may also turn the board about its normal.
         level = turn_towards(self._home[BOARD], self._board_normal, _axis(0.0))
         rotation = turn_towards(level, self._board_normal, _axis(hole[3]))
         return Pose(np.array(hole[:3]) / 1e3 - rotation @ self._hole_offset, rotation)

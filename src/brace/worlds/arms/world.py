@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Box = dict[str, tuple[int, int]]
 """The range of each of a skill's numbers, by name."""
 
+# Plans that differ by less than the resolution count as the same: sightings jitter by a millimetre.
 PLACE_ARGS = tuple(Arg(axis, "number", resolution=10) for axis in ("x", "y", "z"))
 """A place in mm, as skills take it."""
 GRASP = Skill("grasp", (), "close the gripper")
@@ -158,6 +159,7 @@ class ArmsWorld(SkillWorld):
         self._counts = dict.fromkeys(("drops", "bumps", "refusals", "collisions"), 0)
         self._path = 0.0
         self._quiet()
+        # Before things are placed: peg-in-hole takes its calibration from the arms at home.
         self.simulator.reset(self.stream(0))
         self.place()
         self._bumps = draw_bumps(self._trouble, self.stream(3), self.max_steps, self.dt)
@@ -185,6 +187,7 @@ class ArmsWorld(SkillWorld):
 
     def events(self) -> Signals:
         """What the last step brought."""
+        # An arm without a skill may just be done, so it is stuck only after a failure.
         stuck = any(
             after and idle >= IDLE_STEPS for after, idle in zip(self._after_failure, self._idle, strict=True)
         )
@@ -233,7 +236,11 @@ class ArmsWorld(SkillWorld):
             float(np.linalg.norm(arm.pose.position - old)) for arm, old in zip(self.arms, before, strict=True)
         )
         self._counts["collisions"] += self.simulator.has_collision()
-        self._feel()
+        # Also while holding: a thing can slide out of fingers that do nothing.
+        for arm in self.arms:
+            if arm.holding and not arm.feels_something():
+                self.dropped(arm, "lost its grip")
+                self.lost(arm)
         self._look()
         self._report_arms()
         self._held_for = self._held_for + 1 if self.reached() else 0
@@ -324,6 +331,7 @@ class ArmsWorld(SkillWorld):
 
     def _execute(self) -> None:
         calls = [self.current(number) for number in ARMS]
+        # An arm that is backing off has not come, whatever its line says.
         met = self._reflexes == [None, None] and all(
             call is not None and call.skill == "sync" for call in calls
         )
@@ -335,6 +343,7 @@ class ArmsWorld(SkillWorld):
             self._idle[number] = 0
             running = self._running[number] or (call, self.motion(arm, call))
             self._running[number] = running
+            # A reflex always ends with an error: it cannot finish the skill in whose place it runs.
             motion = self._reflexes[number] or running[1]
             try:
                 if met or next(motion, _ENDED) is _ENDED:
@@ -344,12 +353,6 @@ class ArmsWorld(SkillWorld):
                     self.tell("action", f"{call} done", number)
             except SkillFailedError as error:
                 self.fail(arm, str(error))
-
-    def _feel(self) -> None:
-        for arm in self.arms:
-            if arm.holding and not arm.feels_something():
-                self.dropped(arm, "lost its grip")
-                self.lost(arm)
 
     def _look(self) -> None:
         things = self.sightings()

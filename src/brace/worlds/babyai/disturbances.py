@@ -96,6 +96,7 @@ class Disturbances:
         faults, rng = [], self._stream(_FAULTS)
         for agent, chance in zip(rng.permutation(scouts).tolist(), self._rates.faults, strict=False):
             happens = rng.random() < chance
+            # Also drawn for a camera that stays good, so that its chance changes no later draw.
             start = int(rng.integers(*_FAULT_STARTS))
             notice = start + int(rng.integers(*_NOTICE_AFTER))
             repair = notice + int(rng.integers(*_REPAIR_AFTER)) if rng.random() < _REPAIR_CHANCE else None
@@ -123,6 +124,7 @@ class Disturbances:
         """What a robot's camera makes of a room's contents."""
         if not self.is_faulty(agent, now):
             return names
+        # By agent and step: what is seen must not depend on who has looked before.
         rng = self._stream(_NAMES, agent, now)
         known = sorted(self._scene.objects)
         return tuple(sorted(known[index] for index in rng.permutation(len(known))[: rng.integers(1, 4)]))
@@ -148,9 +150,11 @@ class Disturbances:
         home = ROOM_OF[objects[name]]
         if home in watched or home not in reachable:
             return
+        # Never into the room of the thing it belongs next to: that would make the job easier.
         near_partner = ROOM_OF[objects[partner]] if partner in objects else home
         rooms = sorted(reachable - watched - {home, near_partner})
         source = objects.pop(name)
+        # By step: how many draws this takes depends on where things lie.
         if place_object(self._stream(_PLACES, now), floor, objects, name, rooms):
             self._building.move(source, objects[name])
 
@@ -160,6 +164,7 @@ class Disturbances:
         locked, objects = self._building.locked(floor), self._building.objects()
         if cell in locked or floor.doors[cell].key not in self._scene.keys:
             return False
+        # A robot in a door keeps it open, and counts as being in the room it comes from.
         if any(robot.cell in floor.doors for robot in self._robots):
             return False
         shut = locked | {cell}

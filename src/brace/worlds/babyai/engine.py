@@ -30,6 +30,7 @@ _FONT = {
     0: "111101101101111", 1: "010110010010111", 2: "111001111100111", 3: "111001111001111",
     4: "101101111001001", 5: "111100111001111", 6: "111100111101111", 7: "111001001001001",
 }  # fmt: skip
+"""The robots' numbers in 3 × 5 dots, row by row."""
 
 
 def name_of(thing: WorldObj) -> str:
@@ -42,6 +43,7 @@ class Building(RoomGrid):
 
     def __init__(self) -> None:
         super().__init__(
+            # The world counts steps and tells the mission itself; MiniGrid wants both all the same.
             room_size=ROOM_SIZE, num_rows=SIDE, num_cols=SIDE, max_steps=2**31,
             mission_space=MissionSpace(mission_func=lambda: "put things next to each other"),
             render_mode="rgb_array", tile_size=_TILE,
@@ -134,6 +136,7 @@ class Building(RoomGrid):
 
     def picture(self, robots: Sequence[Robot]) -> NDArray[np.uint8]:
         """The whole building from above with every robot, its number, and what it carries in its corner."""
+        # MiniGrid draws one robot and wants its place: nowhere, because ours are drawn below.
         image: NDArray[np.uint8] = self.grid.render(_TILE, (-1, -1))
         for robot in robots:
             y, x = divmod(robot.cell, WIDTH)
@@ -143,7 +146,9 @@ class Building(RoomGrid):
             fill_coords(tile, turned, _ROBOT_COLOURS[robot.index])  # type: ignore[no-untyped-call]
             if robot.carrying is not None:
                 tile[-12:, -12:] = Grid.render_tile(robot.carrying, tile_size=12)
-            _draw_number(tile, robot.index)
+            for place, dot in enumerate(_FONT[robot.index]):
+                row, column = divmod(place, 3)
+                tile[2 + 2 * row : 4 + 2 * row, 2 + 2 * column : 4 + 2 * column] = 255 if dot == "1" else 0
         return image
 
     def _look(self, robot: Robot) -> list[int]:
@@ -154,6 +159,7 @@ class Building(RoomGrid):
         return [
             (y + dy) * WIDTH + x + dx
             for seen, (dx, dy) in zip(mask.ravel().tolist(), self._offsets[robot.heading], strict=True)
+            # The view is a square that may reach beyond the building.
             if seen and 0 <= x + dx < WIDTH and 0 <= y + dy < WIDTH
         ]
 
@@ -177,10 +183,3 @@ class Building(RoomGrid):
         if rooms not in ADJACENT:
             raise ValueError(f"rooms {rooms} share no wall")
         return rooms[0], 0 if rooms[1] == rooms[0] + 1 else 1
-
-
-def _draw_number(tile: NDArray[np.uint8], number: int) -> None:
-    """The robot's number as 3 × 5 dots in the tile's upper left corner."""
-    for place, dot in enumerate(_FONT[number]):
-        y, x = divmod(place, 3)
-        tile[2 + 2 * y : 4 + 2 * y, 2 + 2 * x : 4 + 2 * x] = 255 if dot == "1" else 0

@@ -97,6 +97,7 @@ class FloorPlan:
 
     def __post_init__(self) -> None:
         floor = {cell for cell, room in enumerate(ROOM_OF) if room} | set(self.doors)
+        # A frozen dataclass sets its derived fields in no other way.
         set_field = object.__setattr__
         set_field(self, "between", {door.rooms: door for door in self.doors.values()})
         set_field(

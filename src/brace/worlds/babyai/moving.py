@@ -93,6 +93,7 @@ class Driver:
         """Get off the cells that another robot needs."""
         taken = {other.cell for other in self._robots if other is not robot}
         floor = self._team.floor
+        # Before a door it would soon be in the way again.
         free = _Free(robot.keeps_off | floor.fronts | taken, floor.doors)
         way = _route(self._neighbours, robot.cell, free, self._obstacles() | taken)
         if way is None:

@@ -81,6 +81,7 @@ def _write_line(
     line: list[SkillCall] = []
     place, held = dict(facts.place), facts.holds.get(agent)
     opened: set[Lock] = set()
+    # A key in another robot's hands cannot be fetched, so one waits for it.
     others = {name for holder, name in facts.holds.items() if holder != agent}
     for job in jobs:
         wanted = [job.beside] if held == job.thing else [job.thing, job.beside]
@@ -101,6 +102,7 @@ def _write_line(
                 if lock.key not in place:
                     return (*line, SkillCall("search", (lock.key,)))
                 line.append(_pickup(lock.key, place))
+            # The key is put down, because the job needs the hands.
             line += [SkillCall("unlock", tuple(f"room {room}" for room in lock.rooms)), SkillCall("drop")]
             held = None
         if held is not None and held != job.thing:
@@ -160,20 +162,16 @@ def gather(text: str, agents: int) -> Notes:
     agent whose camera was said to be faulty do not count, not even the earlier ones, up to its repair.
     """
     lines = [match for row in text.splitlines() if (match := _LINE.match(row))]
-    notes = Notes(agents, _distrusted(lines))
-    for number, line in enumerate(lines):
-        kind, agent, said = line.groups()
-        notes.take(number, kind, int(agent) if agent else None, said)
-    return notes
-
-
-def _distrusted(lines: list[re.Match[str]]) -> dict[int, int]:
-    """For each agent with a notice: the line up to which its reports do not count."""
+    # Notices come first, because they also count for reports before them.
     until: dict[int, int] = {}
     for number, line in enumerate(lines):
         if line[1] == "message" and (notice := _NOTICE.match(line[3])):
             until[int(notice[1])] = len(lines) if notice[2] == "faulty" else number
-    return until
+    notes = Notes(agents, until)
+    for number, line in enumerate(lines):
+        kind, agent, said = line.groups()
+        notes.take(number, kind, int(agent) if agent else None, said)
+    return notes
 
 
 @dataclass
@@ -182,6 +180,7 @@ class Notes:
 
     agents: int
     distrusted: dict[int, int]
+    """For each agent with a notice: the line up to which its reports do not count."""
     jobs: dict[int, list[Job]] = field(default_factory=dict)
     done: dict[int, int] = field(default_factory=dict)
     place: dict[str, int] = field(default_factory=dict)

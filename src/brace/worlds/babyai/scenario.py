@@ -99,6 +99,7 @@ def make_scenario(
     doors = {}
     for pair in pairs:
         shut = [room for room in pair if room in locked_rooms]
+        # The first colours are those that have keys, at least one for each locked room.
         colour = colours[locked_rooms.index(shut[0])] if shut else COLOURS[rng.integers(len(COLOURS))]
         cell = door_cell(pair)
         doors[cell] = Door(cell, pair, colour)
@@ -210,6 +211,7 @@ def _draw_starts(
     starts = []
     for agent in range(agents):
         walkable = floor.walkable(order[agent % len(order)], objects.values())
+        # Sorted, so that the draw does not depend on how the set came about.
         free = sorted(walkable - taken - floor.fronts) or sorted(walkable - taken)
         cell = free[rng.integers(len(free))]
         taken.add(cell)

@@ -73,6 +73,7 @@ class Skills:
             rooms = elsewhere - others or elsewhere
             robot.patrols = max(
                 rooms,
+                # -60: a room nobody has seen comes first, however far it is.
                 key=lambda room: (now - seen.get(room, -60) - _FAR * _apart(robot.room, room), -room),
             )
             robot.patrols_since = now
@@ -112,6 +113,7 @@ class Skills:
     def _unlock(self, robot: Robot, room: int, beyond: int) -> Aim | str:
         door = self._floor.between[min(room, beyond), max(room, beyond)]
         known = self._team.doors.get(door.cell, "locked")
+        # What was seen before the skill began may be no longer so.
         if known != "locked" and robot.last_seen[door.cell] >= robot.since:
             return f"unlocked {door}"
         if robot.holds != door.key:
@@ -144,6 +146,7 @@ class Skills:
         return self._approach(room)
 
     def _approach(self, room: int) -> Aim:
+        # In the room it turns on the spot, to see also what lies behind it.
         return Aim(self._standing(INTERIOR[room]), RIGHT, room)
 
     def _standing(self, cells: Iterable[int]) -> dict[int, int]:
@@ -173,19 +176,15 @@ class Skills:
             shut_in = any(ROOM_OF[other] == ROOM_OF[cell] and other not in walkable for other in others)
             if not walkable or cell in others or shut_in:
                 continue
-            open_to = self._open_things(cell)
+            occupied = self._team.objects.keys() | {cell}
+            things = [thing for thing in INTERIOR[ROOM_OF[cell]] if thing in occupied]
+            open_to = sum(self._floor.can_land(thing, occupied) for thing in things)
             if open_to > best:
                 best, stands = open_to, {}
             if open_to == best:
                 facing = self._facing(cell).items()
                 stands |= {stand: heading for stand, heading in facing if stand in walkable}
         return stands
-
-    def _open_things(self, cell: int) -> int:
-        """So many things in the room would have a free cell beside them with one more thing here."""
-        occupied = self._team.objects.keys() | {cell}
-        things = [thing for thing in INTERIOR[ROOM_OF[cell]] if thing in occupied]
-        return sum(self._floor.can_land(thing, occupied) for thing in things)
 
 
 def _apart(room: int, other: int) -> int:

@@ -218,6 +218,7 @@ class BabyAIWorld(SkillWorld):
             robot.came_from = cell
             self._walked += 1
         if self._jobs_left(robot.index):
+            # `spl` compares with what the jobs need, so patrols do not count.
             self._actions += 1
         if action == PICKUP and robot.holds and not held:
             self._picked_up(robot)
@@ -229,6 +230,7 @@ class BabyAIWorld(SkillWorld):
         if self._now < robot.gives_way_until:
             return self._driver.stand_aside(robot, self._now)
         aim = None
+        # A skill that is over takes no time, so one step may see the whole line through.
         for _ in range(len(self._plan.of(robot.index)) + 1):
             call = self.current(robot.index)
             if call != robot.call:
@@ -251,6 +253,7 @@ class BabyAIWorld(SkillWorld):
             return self._driver.drive(robot, aim, self._now)
         except LookupError:
             if robot.call is None:
+                # A patrol that cannot get there chooses another room in the next step.
                 robot.patrols = 0
             else:
                 self._fail(robot, self._skills.no_way(robot, aim.room))
@@ -260,6 +263,7 @@ class BabyAIWorld(SkillWorld):
         name = robot.holds or ""
         self._team.objects.pop(robot.ahead, None)
         self._end(robot, f"picked up {name} in room {robot.room}")
+        # Another robot's line still counts on finding it there.
         others = [call for agent, calls in self.rest().steps if agent != robot.index for call in calls]
         if any(call.skill == "pickup" and call.args[0] == name for call in others):
             self._divergence = 1.0

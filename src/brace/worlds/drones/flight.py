@@ -113,6 +113,7 @@ class SafetyRecord:
         for drone in range(self._drones):
             inside = drone in watched and any(abs(positions[drone][2] - level) < _INSIDE for level in levels)
             self._stay[drone] = self._stay[drone] + self._dt if inside else 0.0
+            # Tenths of a second do not sum up exactly.
             if self._stay[drone] > PASSAGE_S + 1e-9:
                 self.closed_s += self._dt
 
@@ -135,6 +136,7 @@ class Flight:
         self._storm = scenario.storm
         self._swarm, self._dt = swarm, dt
         swarm.reset(np.array(starts), seed)
+        # After the reset, which forgets the wind.
         swarm.blow(self._wind)
         self._all = swarm.positions()
         self._velocities = np.zeros_like(self._all)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from brace.worlds.drones.airspace import INTRUDER, Vector, drone_name
 from brace.worlds.drones.flight import CLIMB_GAIN, CLIMB_LIMIT, Flight, Track
 
+# Two bounds, because at a single one a pair would cross and be clear by turns.
 TOO_CLOSE, CLEAR = 1.4, 1.8
 """Horizontal metres from which on paths count as crossing, and no longer do."""
 HAZARD, HAZARD_HEIGHT = 1.0, 0.3

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from brace.plan import Plan, SkillCall
 from brace.worlds.drones.airspace import INTRUDER, LAYERS, drone_name, gate_name
 
+# Not more than 9 digits, because int() fails on very long ones; ASCII, because \d takes other scripts.
 _LINE = re.compile(r"\[\w+ (\d{1,9})(?: a(\d{1,9}))?\] (.*)", re.ASCII)
 WAIT = SkillCall("hold", ("1",))
 
@@ -44,6 +45,7 @@ def gather(text: str, agents: int) -> Facts:
     """Take in every line that can be understood, in order of time; later lines overrule earlier ones."""
     facts = Facts(agents)
     lines = [match.groups() for match in map(_LINE.match, text.splitlines()) if match is not None]
+    # A prompt has its head first, whenever that was said.
     for _, agent, said in sorted(lines, key=lambda line: int(line[0])):
         for pattern, take in _RULES:
             match = pattern.fullmatch(said.strip())
@@ -61,6 +63,7 @@ def decide(facts: Facts) -> Plan:
     without meeting a partner. If there is none, it lets the senior in its way pass.
     """
     layers = dict(facts.layers)
+    # In a text with holes all of them may seem closed.
     open_layers = [layer for layer in LAYERS if layer not in facts.closed] or list(LAYERS)
     steps: list[tuple[int, tuple[SkillCall, ...]]] = []
     given: set[int] = set()

@@ -161,6 +161,7 @@ def _draw_log(draw: Draw, difficulty: Difficulty) -> tuple[tuple[int, bool], ...
     closed: set[int] = set()
     log: list[tuple[int, bool]] = []
     wanted = int(draw.integers(difficulty.closed[0], difficulty.closed[1] + 1))
+    # So long that the latest word on a layer has to be found among older ones.
     while len(log) < 14 or len({layer for layer, _ in log}) < len(LAYERS) or len(closed) != wanted:
         layer = int(draw.choice(LAYERS))
         if layer in closed:
@@ -187,6 +188,7 @@ def _draw_switches(
         layer = int(draw.choice([layer for layer in LAYERS if (layer in closed) != close]))
         closed ^= {layer}
         switches.append(LayerSwitch(at, layer, close))
+        # For the same reason the next switch comes sooner after an opening.
         at += float(draw.uniform(*disturbance.switch_gap)) / (1 if close else 2)
     return switches
 
@@ -204,10 +206,12 @@ def _draw_intruders(
                 shut = shut | {switch.layer} if switch.closed else shut - {switch.layer}
         entry = int(draw.integers(GATES))
         leave = entry + int(draw.integers(3, 6))
+        # Between gates, where no drone starts or is parked.
         into, out = (on_circle((gate_angle(gap + 1) + gate_angle(gap + 2)) / 2) for gap in (entry, leave))
         run_up = (out - into) * (RUN_UP / float(np.linalg.norm(out - into)))
         layer = int(draw.choice([layer for layer in LAYERS if layer not in shut]))
         intruders.append(Intruder(at, layer, into - run_up, out + run_up, disturbance.intruder_speed))
+        # No way is longer than that, so there is one intruder at a time.
         at += 2 * (RADIUS + RUN_UP) / disturbance.intruder_speed + float(draw.uniform(1.0, 3.0))
     return intruders
 

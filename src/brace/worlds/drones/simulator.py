@@ -14,6 +14,7 @@ from brace.worlds.drones.airspace import Vector
 
 PHYSICS_STEPS = 12
 """Of PyFlyt's 1/120 s, in one step of the world."""
+# PyFlyt's number for flying by vx, vy, yaw rate and vz.
 VELOCITY_MODE = 6
 MODEL = "primitive_drone"
 """About 0.7 m across: large enough for a wrong plan to end in a real contact."""
@@ -27,6 +28,7 @@ Wind = Callable[[float, Vector], Vector]
 def quiet() -> Iterator[None]:
     """Swallow what PyFlyt and PyBullet's C code print about themselves when loaded and connected."""
     libc = ctypes.CDLL(None)
+    # C's buffers may hold output of before, which is not to be swallowed.
     libc.fflush(None)
     kept = os.dup(1), os.dup(2)
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
@@ -36,6 +38,7 @@ def quiet() -> Iterator[None]:
             with redirect_stdout(nowhere), redirect_stderr(nowhere):
                 yield
         finally:
+            # What C still holds back would otherwise be printed later.
             libc.fflush(None)
             for number, copy in enumerate(kept, start=1):
                 os.dup2(copy, number)
@@ -105,11 +108,13 @@ class Swarm:
 
     def advance(self) -> set[tuple[int, int]]:
         """Let one world step pass. Returns who touched whom; the ground is number -1."""
+        # PyFlyt does not fly who is not armed, so without this the intruder falls.
         if not self._intruding:
             self._place_intruder(_AWAY)
         touched = np.zeros_like(self._aviary.contact_array)
         for _ in range(PHYSICS_STEPS):
             self._aviary.step()
+            # Each of PyFlyt's steps forgets the contacts of the one before.
             touched |= self._aviary.contact_array
         index = {body: number for number, body in enumerate(self._ids)} | {self._aviary.planeId: -1}
         pairs = {(index[int(one)], index[int(other)]) for one, other in np.argwhere(touched)}

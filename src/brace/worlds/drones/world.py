@@ -199,8 +199,10 @@ class DronesWorld(SkillWorld):
             self._end_skill(drone)
         for drone, pilot in enumerate(flight.pilots):
             if not hold:
+                # Who is held waits for the planner and is not idle.
                 idle = self.current(drone) is None and not pilot.there
                 pilot.idle_s = pilot.idle_s + self.dt if idle else 0.0
+            # Drones take turns, so that a single step's news stay short.
             if (self._step + drone) % TELEMETRY_STEPS == 0:
                 self._tell("observation", self._telemetry(drone), drone)
         self._look(hold)
@@ -253,7 +255,11 @@ class DronesWorld(SkillWorld):
             if call.skill in ("hold", "yield"):
                 waits = self._wait(drone, pilot, call)
             elif call.skill == "layer":
-                self._change_layer(drone, pilot, int(call.args[0]))
+                layer = int(call.args[0])
+                if pilot.layer != layer:
+                    pilot.layer = layer
+                    self._tell("action", f"layer {layer} taken", drone)
+                self._end_skill(drone)
             elif pilot.parked == _number(call.args[0]):
                 self._end_skill(drone)
             else:
@@ -262,12 +268,6 @@ class DronesWorld(SkillWorld):
             pilot.waiting = None
         pilot.aside = pilot.waiting is not None and pilot.waiting[0].skill == "yield"
         return gate
-
-    def _change_layer(self, drone: int, pilot: Pilot, layer: int) -> None:
-        if pilot.layer != layer:
-            pilot.layer = layer
-            self._tell("action", f"layer {layer} taken", drone)
-        self._end_skill(drone)
 
     def _wait(self, drone: int, pilot: Pilot, call: SkillCall) -> bool:
         """Whether the drone is to wait. A new plan with the same wait does not start it anew."""
@@ -278,7 +278,9 @@ class DronesWorld(SkillWorld):
         if call.skill == "hold":
             over, text = waited >= float(value), f"held {value}"
         else:
-            over, text = not self._in_the_way(drone, value), f"{value} has passed"
+            other = self.agents if value == INTRUDER else _number(value)
+            pair = (min(drone, other), max(drone, other))
+            over, text = pair not in self._monitor.crossings, f"{value} has passed"
             if not over and waited >= YIELD_S:
                 self._tell("failure", f"{value} did not pass in time", drone)
                 self.give_up(drone)
@@ -288,11 +290,6 @@ class DronesWorld(SkillWorld):
             self._tell("action", text, drone)
             self._end_skill(drone)
         return not over
-
-    def _in_the_way(self, drone: int, other: str) -> bool:
-        """Whether the monitor's last word on the two is that they cross."""
-        number = self.agents if other == INTRUDER else _number(other)
-        return (min(drone, number), max(drone, number)) in self._monitor.crossings
 
     def _end_skill(self, drone: int) -> None:
         self.finish(drone)

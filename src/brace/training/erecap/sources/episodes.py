@@ -57,7 +57,9 @@ def _is_trajectory(name: PurePosixPath) -> bool:
 def _alfred(read: Callable[[], bytes], chance: random.Random, most_chars: int) -> Example:
     trajectory = json.loads(read())
     told = chance.choice(trajectory["turk_annotations"]["anns"])
-    subgoals = [_subgoal(step) for step in trajectory["plan"]["high_pddl"]]
+    planned = [step["discrete_action"] for step in trajectory["plan"]["high_pddl"]]
+    subgoals = [" ".join([action["action"], *filter(None, action["args"])]) for action in planned]
+    # ALFRED's plans end with a step in which nothing is done.
     subgoals = [subgoal for subgoal in subgoals if subgoal != "NoOp"]
     if not subgoals:
         raise BadRecordError("the plan is empty")
@@ -70,11 +72,6 @@ def _alfred(read: Callable[[], bytes], chance: random.Random, most_chars: int) -
             done[action["high_idx"]].insert(-1, f"Step {step}: {_action(action['api_action'])}\n")
     history = [line for lines in done for line in lines]
     return example_of(head, history, _PLAN, "\n".join(subgoals[cut:]), most_chars)
-
-
-def _subgoal(step: Mapping[str, Any]) -> str:
-    action = step["discrete_action"]
-    return " ".join([action["action"], *(name for name in action["args"] if name)])
 
 
 def _action(call: Mapping[str, Any]) -> str:
@@ -128,7 +125,8 @@ def _teach(said: Iterable[str], done: list[str], plan: Iterable[str], most_chars
 
 def babyai_records(path: Path, faults: Faults) -> Iterator[Record]:
     """The episodes."""
-    for name, halves in paired(files_below(path, _is_babyai, faults), _run_and_half):
+    files = files_below(path, _is_babyai, faults)
+    for name, halves in paired(files, lambda name: (name.rpartition(".")[0], PurePosixPath(name).suffix)):
         yield Record(name, partial(_babyai, halves))
 
 
@@ -136,11 +134,6 @@ def _is_babyai(name: PurePosixPath) -> bool:
     folders = [part.lower() for part in name.parts[:-1]]
     is_babyai = any(part == "babyai" or part.startswith("babyai-") for part in folders)
     return is_babyai and _RUN.fullmatch(name.name) is not None
-
-
-def _run_and_half(name: str) -> tuple[str, str]:
-    run, _, half = name.rpartition(".")
-    return run, f".{half}"
 
 
 def _babyai(halves: dict[str, bytes], chance: random.Random, most_chars: int) -> Example:

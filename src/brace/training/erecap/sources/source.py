@@ -133,6 +133,7 @@ def _members(
     """The wanted members; of an archive cut short, those before the cut."""
     opened = False
     try:
+        # As a stream, because to go back in an .xz means to unpack it from its beginning.
         # Not tarfile's own decompression: that takes a cut for the end.
         with lzma.open(archive) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as tar:
             opened = True

@@ -27,6 +27,7 @@ _FILLED = 0.7
 
 def world_records(path: Path, faults: Faults) -> Iterator[Record]:
     """The logs of the folder's .xz files, or of the one file given."""
+    # Sorted, because records are told apart by their number.
     for file in sorted(path.glob("*.xz")) if path.is_dir() else [path]:
         number = 0
         try:
