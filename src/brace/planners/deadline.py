@@ -46,6 +46,7 @@ class Deadline:
     def cancel(self, cause: str) -> None:
         """End it now, whoever waits for it."""
         with self._wake:
+            # The first cause counts.
             self.cancelled_by = self.cancelled_by or cause
             self._wake.notify_all()
 
@@ -57,6 +58,7 @@ class Deadline:
                 left = min(self.remaining_s(), until - time.perf_counter())
                 if left <= 0:
                     break
+                # Infinity is more seconds than a condition can wait for.
                 self._wake.wait(None if math.isinf(left) else left)
         return done.is_set()
 
