@@ -43,6 +43,7 @@ class Shown:
             return None
         if ours.value is None or ours.unit != SHARE:
             return None
+        # The paper's rates are rounded; the count behind one is a whole number.
         theirs = round(self.reported[name] / 100 * self.paper_episodes)
         return rate_deviance(theirs, self.paper_episodes, round(ours.value * ours.n), ours.n)
 
@@ -113,6 +114,7 @@ def _mean_of_phase(name: str, run: Run) -> Cell:
 def _suppressed_per_episode(shown: Shown) -> Cell:
     held = shown.run.steps.filter(SUPPRESSED).group_by("episode").len()
     joined = shown.run.episodes.select("episode").join(held, on="episode", how="left")
+    # Episodes in which nothing was held back count, too.
     return mean(joined["len"].fill_null(0), "triggers", "episodes")
 
 

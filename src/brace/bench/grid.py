@@ -108,6 +108,7 @@ def expand(
             settings = dict(block.get("set") or {})
             for _, _, values in point:
                 settings |= values
+            # The command line comes last: it has the last word.
             config = load_config(with_overrides(base, settings | dict(overrides)))
             variants.append(Variant({axis: label for axis, label, _ in point}, config))
     slugs = [variant.slug for variant in variants]
@@ -125,6 +126,7 @@ def with_overrides(base: Mapping[str, Any], settings: Mapping[str, Any]) -> dict
         place = result
         for folder in folders:
             inner = place.get(folder)
+            # A part may be given by its name alone, `planner: embedded`.
             if isinstance(inner, str):
                 inner = {"name": inner}
             if inner is None:
@@ -135,6 +137,7 @@ def with_overrides(base: Mapping[str, Any], settings: Mapping[str, Any]) -> dict
             place = inner
         # Who imports more takes nothing away.
         before = place.get(leaf) or [] if key == "imports" else None
+        # A copy, for the same value goes into several runs.
         place[leaf] = copy.deepcopy(value) if before is None else [*before, *value]
     return result
 

@@ -90,6 +90,7 @@ class Suite:
         wanted = variant.labels | self.baseline
         if not self.baseline or wanted == variant.labels:
             return None
+        # A baseline need not have a place on every axis.
         found = (
             other
             for other in self.variants
@@ -162,6 +163,7 @@ def make_suite(data: Mapping[str, Any], form: Form, overrides: Mapping[str, Any]
         audit=audit,
         form=form,
         paper_episodes=data.get("paper_episodes"),
+        # Against all runs: a short form may leave out labels that a plot names.
         plots=tuple(read_plot(plot, everything) for plot in data.get("plots", ())),
     )
 
