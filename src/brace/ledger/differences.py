@@ -89,6 +89,7 @@ class _BySeed:
         seeds = run.episodes.select("episode", "seed")
         self._seeds = sorted(set(seeds["seed"]))
         self._calls = run.calls.join(seeds, on="episode", how="inner", maintain_order="left")
+        # The episode's own record has it already.
         counted = per_episode(run).drop("wait_ms")
         self._episodes = run.episodes.join(counted, on="episode", how="left", maintain_order="left")
 
@@ -134,6 +135,7 @@ def difference_of_quantiles(
         return _nothing(unit)
     first, second = (float(np.quantile(pool.values, q)) for pool in pools)
     chunk = max(1, _CELLS // max(len(pool.values) for pool in pools))
+    # The same draw of seeds for both: they are pairs.
     drawn = [pools[0].quantiles(q, part) - pools[1].quantiles(q, part) for part in _draws(len(seeds), chunk)]
     return _estimate(first - second, drawn, len(seeds), unit)
 
@@ -207,6 +209,7 @@ def _draws(n: int, chunk: int) -> list[Counts]:
     rng = np.random.default_rng(0)
     even = np.full(n, 1 / n)
     sizes = [min(chunk, _RESAMPLES - done) for done in range(0, _RESAMPLES, chunk)]
+    # How often each seed comes is all that counts, not the order in which they are drawn.
     return [rng.multinomial(n, even, size) for size in sizes]
 
 
