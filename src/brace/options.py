@@ -76,7 +76,6 @@ def checked(value: Any, wanted: Any, what: str) -> Any:
     choices = typing.get_args(wanted) if typing.get_origin(wanted) is Literal else ()
     if choices and value not in choices:
         raise ConfigError(f"{what} = {value!r}{suggestion(str(value), map(str, choices), as_given=True)}")
-    # Given back as it is, and not as msgspec's copy.
     if any(_is_a(value, one) for one in _alternatives(wanted)):
         return value
     try:

@@ -114,7 +114,6 @@ def _mean_of_phase(name: str, run: Run) -> Cell:
 def _suppressed_per_episode(shown: Shown) -> Cell:
     held = shown.run.steps.filter(SUPPRESSED).group_by("episode").len()
     joined = shown.run.episodes.select("episode").join(held, on="episode", how="left")
-    # Episodes in which nothing was held back count, too.
     return mean(joined["len"].fill_null(0), "triggers", "episodes")
 
 

@@ -108,7 +108,6 @@ def expand(
             settings = dict(block.get("set") or {})
             for _, _, values in point:
                 settings |= values
-            # The command line comes last: it has the last word.
             config = load_config(with_overrides(base, settings | dict(overrides)))
             variants.append(Variant({axis: label for axis, label, _ in point}, config))
     slugs = [variant.slug for variant in variants]

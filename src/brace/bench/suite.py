@@ -90,7 +90,6 @@ class Suite:
         wanted = variant.labels | self.baseline
         if not self.baseline or wanted == variant.labels:
             return None
-        # A baseline need not have a place on every axis.
         found = (
             other
             for other in self.variants

@@ -26,7 +26,6 @@ def finished_runs(suite: Suite, folder: Path) -> dict[str, Shown]:
     found: dict[str, Run] = {}
     for variant in suite.variants:
         directory = folder / variant.slug
-        # A run that was never begun, or has no episode yet, has no row; `missing` says how many are lacking.
         if (directory / MANIFEST).exists() and not (run := load_run(directory)).episodes.is_empty():
             found[variant.slug] = run
     if not found:

@@ -45,7 +45,6 @@ class Share:
         It must be so from outside: a library that made its threads when it was imported would keep them.
         """
         before = os.sched_getaffinity(0) if self.cpus is not None else set()
-        # Who has set the variable has had a reason.
         limited = self.threads is not None and _THREADS not in os.environ
         if self.cpus is not None:
             os.sched_setaffinity(0, self.cpus)

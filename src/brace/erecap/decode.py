@@ -90,7 +90,6 @@ def write(
         _note(chosen, how, tokenizer, live, done)
         if on_token is not None:
             on_token(chosen)
-        # There would be no position to read the chosen token at.
         full = int(context.next_position.max()) >= engine.backbone.max_positions
         # The last token is not read: nobody asks for what comes after it.
         if not any(live) or full or step == how.max_new_tokens - 1:

@@ -114,7 +114,6 @@ def evict(context: Context, scorer: Scorer, schedule: Schedule, new: int, floor:
     before = schedule.tokens
     for layer, count in zip(schedule.layers, schedule.kept, strict=True):
         positions = context.layer_positions(layer)[0]
-        # Where the text will end once the new tokens are read.
         last = torch.full((1, 1), schedule.tokens - 1, device=positions.device)
         scores = scorer.rescore(layer, cached[layer], positions[None], last)[0].float()
         if not bool(torch.isfinite(scores).all()):

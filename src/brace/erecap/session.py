@@ -236,7 +236,6 @@ class Session(PrefixCache[Context]):
             keep=Keep(budget=self._compact_to if pruned else None),
             floor=None if floor is None else torch.tensor([[floor[place] for place in places]]),
             segments=None if segments is None else self._tensor([segments[place] for place in places]),
-            # Scores are of use to an eviction only, and only these can come to one.
             remember=self._evict and self._budget is not None and segments is None,
         )
         self._context, self.ids, self._origin = prefill.context, list(ids), places

@@ -209,7 +209,6 @@ def _draws(n: int, chunk: int) -> list[Counts]:
     rng = np.random.default_rng(0)
     even = np.full(n, 1 / n)
     sizes = [min(chunk, _RESAMPLES - done) for done in range(0, _RESAMPLES, chunk)]
-    # How often each seed comes is all that counts, not the order in which they are drawn.
     return [rng.multinomial(n, even, size) for size in sizes]
 
 

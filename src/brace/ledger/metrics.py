@@ -179,7 +179,6 @@ def success_rate(run: Run) -> Estimate:
 
 def _latencies(name: str, calls: pl.DataFrame, kinds: list[str], of: str) -> dict[str, Estimate]:
     figures = {}
-    # Without any call the figures are there, too, and say that there is nothing.
     for kind in kinds or [NONE]:
         times = calls.filter(pl.col("kind") == kind)["latency_ms"]
         suffix = f".{kind}" if len(kinds) > 1 else ""

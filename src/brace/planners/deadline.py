@@ -46,7 +46,6 @@ class Deadline:
     def cancel(self, cause: str) -> None:
         """End it now, whoever waits for it."""
         with self._wake:
-            # The first cause counts.
             self.cancelled_by = self.cancelled_by or cause
             self._wake.notify_all()
 

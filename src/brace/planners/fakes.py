@@ -157,6 +157,5 @@ def _sleep(seconds: float, limits: Limits) -> bool:
     while (left := until - time.perf_counter()) > 0:
         if limits.expired():
             return False
-        # In short slices, so that a cancellation is seen in time.
         time.sleep(min(left, 0.002))
     return True

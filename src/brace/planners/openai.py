@@ -98,7 +98,6 @@ class OpenAIPlanner(Planner):
                 f"planner 'openai' ({error.name} is not installed)", self.needs_extra
             ) from error
         self._wire = wire.Wire(secure=root.startswith("https:"))
-        # For those who never call `close`.
         weakref.finalize(self, self._wire.close)
         self._server: ServerTokenizer | None = None
         if tokenizer is None:

@@ -31,7 +31,6 @@ def save_frame(directory: Path, episode: int, step: int, image: NDArray[np.uint8
         picture = picture.resize((max(1, round(picture.width * HIGHEST / picture.height)), HIGHEST))
     target = directory / FOLDER / str(episode) / f"{step}.jpg"
     data = io.BytesIO()
-    # To memory first, so that what cannot be written is an error of ours, with the frame's name.
     picture.save(data, format="JPEG", quality=_QUALITY, optimize=True)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -319,5 +319,4 @@ def _number(budget: str) -> float:
     try:
         return float(budget.replace(",", "").split()[0])
     except (ValueError, IndexError):
-        # Words come after all numbers.
         return float("inf")

@@ -205,7 +205,6 @@ def worst_calls_table(run: Run, n: int = 10) -> Table:
         bar = _bar(late.record, longest)
         used |= set(bar)
         mixed = (late.kind,) if len(kinds) > 1 else ()
-        # A call that took no time is not divided by; its share is not shown.
         share = 100 * late.dominant_ms / (late.latency_ms or 1.0)
         mostly = f"{late.dominant} {share:.0f} %" if late.latency_ms else ""
         rows.append(
