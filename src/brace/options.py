@@ -86,6 +86,7 @@ def checked(value: Any, wanted: Any, what: str) -> Any:
     except msgspec.ValidationError as error:
         raise ConfigError(f"{what} = {value!r}: {error}") from error
     except TypeError:
+        # msgspec does not know the type.
         return _instance(value, wanted, what)
 
 
@@ -142,6 +143,7 @@ def _type_of(kind: type[Any], field: dataclasses.Field[Any]) -> Any:
         try:
             wanted = eval(wanted, dict(vars(sys.modules[home.__module__])))  # noqa: S307 - our own source
         except NameError:
+            # A name that is imported for type checkers only: its values cannot be checked here.
             return Any
     return wanted.type if isinstance(wanted, InitVar) else wanted
 
@@ -163,12 +165,14 @@ def _default_of(field: dataclasses.Field[Any]) -> str:
 def _docstrings(kind: type[Any]) -> dict[str, str]:
     """The string beneath each field. Python does not keep it, so it is read from the source."""
     found: dict[str, str] = {}
+    # The class itself last: it may describe an inherited option anew.
     for base in reversed(kind.__mro__):
         if not dataclasses.is_dataclass(base):
             continue
         try:
             (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         except (OSError, TypeError, SyntaxError, ValueError):
+            # A class that was typed at a prompt or made by a program has no source, and its options no words.
             continue
         if not isinstance(tree, ast.ClassDef):
             continue

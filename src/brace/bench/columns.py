@@ -43,6 +43,7 @@ class Shown:
             return None
         if ours.value is None or ours.unit != SHARE:
             return None
+        # The paper's rates are rounded; the count behind one is a whole number.
         theirs = round(self.reported[name] / 100 * self.paper_episodes)
         return rate_deviance(theirs, self.paper_episodes, round(ours.value * ours.n), ours.n)
 

@@ -116,6 +116,7 @@ class EpisodeRunner:
         try:
             record = loop.run(task.episode, task.seed, task.attempt)
         except BraceError:
+            # Raised on purpose: it concerns the whole run, not this episode.
             raise
         except Exception as error:  # noqa: BLE001 - a simulator may raise anything; the episode says what
             record = Episode(
@@ -153,6 +154,7 @@ class EpisodeWorker:
     def run(self, task: Task) -> EpisodeResult:
         """One episode, written into a shard of the run directory."""
         runner = self.prepare(task.directory)
+        # Not in `prepare`: a worker that plays no episode leaves no empty shard.
         if self._ledger is None:
             self._ledger = LedgerWriter(task.directory)
         return runner.run(task, self._ledger)

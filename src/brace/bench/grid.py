@@ -129,6 +129,7 @@ def with_overrides(base: Mapping[str, Any], settings: Mapping[str, Any]) -> dict
         place = result
         for folder in folders:
             inner = place.get(folder)
+            # A part may be given by its name alone, `planner: embedded`.
             if isinstance(inner, str):
                 inner = {"name": inner}
             if inner is None:
@@ -139,6 +140,7 @@ def with_overrides(base: Mapping[str, Any], settings: Mapping[str, Any]) -> dict
             place = inner
         # Who imports more takes nothing away.
         before = place.get(leaf) or [] if key == "imports" else None
+        # A copy, for the same value goes into several runs.
         place[leaf] = copy.deepcopy(value) if before is None else [*before, *value]
     return result
 

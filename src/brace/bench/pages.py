@@ -93,6 +93,7 @@ def film_run(directory: Path, episode: int) -> str:
 
     task = Task(directory, episode, int(ends[episode]["seed"]), 0)
     try:
+        # The replay's records are thrown away: the run has them already.
         with tempfile.TemporaryDirectory() as scratch:
             runner = EpisodeRunner(dataclasses.replace(config, loop=loop), watch)
             try:

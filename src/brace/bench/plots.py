@@ -151,6 +151,7 @@ def _calls(
     shared = set.intersection(*map(set, lengths))
     if not shared:
         return [Panel(1.0, partial(suite_plots.calls, traces=[], label=""))], ["No seed is shared by all."]
+    # Sorted, so that among equals the choice is always the same.
     seed = max(sorted(shared), key=lambda seed: sum(steps[seed] for steps in lengths))
     said = [f"One episode of each run, seed {seed}: the longest of those that all runs have."]
     panels = []
@@ -163,6 +164,7 @@ def _calls(
                 agents = int(variant.config.world.options.get("agents", 1))
                 grown: Counter[tuple[int, int | None]] = Counter()
                 for t, new, old in zip(steps, values, [0, *values], strict=False):
+                    # Counted from the first call, for `fit_growth` takes step 0 as the start.
                     grown[t - steps[0], None] += int(new - old)
                 growth = fit_growth(grown, agents)
                 slope = growth.per_agent_step * agents

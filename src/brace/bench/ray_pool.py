@@ -87,6 +87,7 @@ class RayPool:
         self._directories = list(dict.fromkeys(task.directory for task in tasks))
         self._configs = {directory: read_manifest(directory).config for directory in self._directories}
         self._failed_starts = 0
+        # Ray must not try again by itself: a second try has an attempt number of its own.
         self._actor = self._ray.remote(num_cpus=cores, max_restarts=0, max_task_retries=0)(NodeWorker)
         room = int(self._ray.cluster_resources().get("CPU", 0)) // cores
         if room == 0:
@@ -163,7 +164,11 @@ class RayPool:
         place.asked = place.deadline = None
         if place.stage == "starting":
             self._failed_starts = 0
-            self._arrived(place, *answer)
+            # A node may have been declared with more cores than it has.
+            place.host, cores = answer
+            used = self._cores * Counter(other.host for other in self._places)[place.host]
+            if (remark := remark_on(used, cores)) is not None:
+                self._remark(remark)
             place.stage = "idle"
         elif isinstance(answer, Lost):
             return answer
@@ -178,13 +183,6 @@ class RayPool:
             return result
         return None
 
-    def _arrived(self, place: _Place, host: str, cores: int) -> None:
-        """A node may have been declared with more cores than it has."""
-        place.host = host
-        used = self._cores * Counter(other.host for other in self._places)[host]
-        if (remark := remark_on(used, cores)) is not None:
-            self._remark(remark)
-
     def _remark(self, remark: str) -> None:
         for directory in self._directories:
             add_remark(directory, remark)
@@ -192,6 +190,7 @@ class RayPool:
 
 def connect(address: str) -> Any:
     """The `ray` package, connected to the cluster at `address`, or an error that says what to do."""
+    # Ray would otherwise send statistics of its use to its makers.
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     if address == "local":  # a cluster of our own, for nobody else
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
@@ -211,6 +210,7 @@ def connect(address: str) -> Any:
 def _probe(address: str) -> None:
     """Try the address in a process of its own: with a wrong one Ray waits for minutes, deaf to Ctrl-C."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
+    # A port that nobody listens on is refused at once, long before Ray would give up.
     if host and port.isdigit():
         try:
             socket.create_connection((host, int(port)), timeout=5.0).close()

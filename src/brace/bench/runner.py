@@ -114,6 +114,7 @@ def run_tasks(
             results = run_on(_workers(tasks, jobs or 1, timeout_s), tasks)
         else:
             results = run_on(RayPool(ray, tasks, jobs=jobs, timeout_s=timeout_s), tasks)
+        # The generator ends the workers when it is closed: also where `progress` raises.
         with closing(results):
             for task, result in results:
                 if progress is not None:
@@ -130,10 +131,12 @@ def _in_turn(tasks: Sequence[Task], watch: Watch | None) -> Generator[tuple[Task
 
 
 def _workers(tasks: Sequence[Task], jobs: int, timeout_s: float | None) -> Pool:
+    # A worker without a task would only take cores from the others.
     jobs = min(jobs, len(tasks))
     cores = own_cores()
     remark = remark_on(jobs, len(cores))
     for directory in dict.fromkeys(task.directory for task in tasks):
+        # With any other clock latencies are not measured, so it does not matter who waits for whom.
         if remark is not None and load_config(read_manifest(directory).config).loop.clock == "wall":
             add_remark(directory, remark)
     return Workers(share_out(jobs, cores), timeout_s)
@@ -144,6 +147,7 @@ def run_on(pool: Pool, tasks: Sequence[Task]) -> Generator[tuple[Task, EpisodeRe
     waiting = deque(tasks)
     second_tries: set[Task] = set()
     under_way = 0
+    # Until all is done: an error or Ctrl-C does not wait for episodes that are under way.
     at_once = True
     try:
         while waiting or under_way:

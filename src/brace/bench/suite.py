@@ -164,6 +164,7 @@ def make_suite(data: Mapping[str, Any], form: Form, overrides: Mapping[str, Any]
         audit=audit,
         form=form,
         paper_episodes=data.get("paper_episodes"),
+        # Against all runs: a short form may leave out labels that a plot names.
         plots=tuple(read_plot(plot, everything) for plot in data.get("plots", ())),
     )
 

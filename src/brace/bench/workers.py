@@ -64,6 +64,7 @@ def own_cores() -> list[frozenset[int]]:
     try:
         cpus = sorted(os.sched_getaffinity(0))
     except AttributeError:
+        # macOS has no such call.
         return [frozenset({number}) for number in range(os.cpu_count() or 1)]
     cores: defaultdict[str, set[int]] = defaultdict(set)
     for cpu in cpus:
@@ -165,6 +166,7 @@ class _Worker:
         # No daemon: a world may want processes of its own. The worker itself sees to it that it ends.
         self.process = context.Process(target=work, args=(theirs,))
         self.process.start()
+        # While this side holds the other end, too, the worker's death would not end the pipe.
         theirs.close()
         self.task: Task | None = None
         self.deadline: float | None = None
@@ -196,6 +198,7 @@ class _Worker:
                     outcome: EpisodeResult | Lost = message
                     return outcome
         except (EOFError, OSError):
+            # The pipe can end a moment before the process has.
             self.process.join()
         if not self.process.is_alive():
             code = self.process.exitcode or 0
@@ -226,7 +229,9 @@ class _Worker:
 
 def work(connection: Connection[Any, Any]) -> None:
     """The life of a worker process: episodes, until it is sent None."""
+    # A group of its own, so that `kill` also ends what a simulator has started.
     os.setpgid(0, 0)
+    # Ctrl-C is for the parent, which then ends its workers itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()

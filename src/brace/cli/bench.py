@@ -44,7 +44,12 @@ def bench(
     """
     console = Console()
     if name == LIST:
-        console.print(_list())
+        shown = Table("suite", "what is compared", "runs", "episodes", "quick", box=None)
+        for listed in suite_files():
+            full, short = load_suite(listed), load_suite(listed, "quick")
+            counts = [sum(variant.config.episodes for variant in one.variants) for one in (full, short)]
+            shown.add_row(listed, full.title, str(len(full.variants)), *map(str, counts))
+        console.print(shown)
         return
     which: Form = "smoke" if smoke else "quick" if quick else "full"
     suite = load_suite(name, which, how.overrides)
@@ -58,12 +63,3 @@ def bench(
     print_tables(tables, form, tables[0])
     # Where the table goes to a file, the file holds the table only.
     Console(stderr=form is not Format.terminal).print(f"page: {folder / PAGE}", highlight=False)
-
-
-def _list() -> Table:
-    shown = Table("suite", "what is compared", "runs", "episodes", "quick", box=None)
-    for name in suite_files():
-        full, quick = load_suite(name), load_suite(name, "quick")
-        counts = [sum(variant.config.episodes for variant in one.variants) for one in (full, quick)]
-        shown.add_row(name, full.title, str(len(full.variants)), *map(str, counts))
-    return shown

@@ -63,6 +63,7 @@ Imports = Annotated[
         "--import",
         metavar="FILE",
         callback=_import_now,
+        # Before the other options, which may name what the file registers.
         is_eager=True,
         help="A Python file that registers things of your own.",
     ),

@@ -36,6 +36,7 @@ def data(
     from brace.training.logs import record_log, varied_options, write_logs  # noqa: PLC0415
 
     for name in names:
+        # Anew for each world: what is drawn for one does not depend on which others are recorded with it.
         draw = random.Random(seed)
         for number in track(range(episodes), f"recording {name}", console=Console(stderr=True)):
             world = worlds.create(name, varied_options(name, draw))

@@ -82,6 +82,7 @@ def audit(
     console.print(phase_table(run))
     console.print(suppressed_table(run, horizon))
     config = load_config(run.manifest.config)
+    # Other rules promise no distance between calls.
     if config.rules.name == "brace":
         knobs = config.controller
         breaches = anti_churn(run, knobs.cooldown, knobs.commit)

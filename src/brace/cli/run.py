@@ -51,6 +51,7 @@ def run(
         if not tasks:
             console.print(f"all {loaded.episodes} episodes are finished already")
         elif video is not None:
+            # By itself: only an episode in this process can be watched.
             _film(tasks[0], loaded.name, video, console)
             return tasks[1:]
         return tasks

@@ -48,6 +48,7 @@ class Segment:
     def render(self) -> str:
         """One line of the prompt, newline included."""
         who = "" if self.agent is None else f" a{self.agent}"
+        # One segment is one line, for lines are what is cut, counted and kept.
         return f"[{self.kind} {self.step}{who}] {self.text.strip().replace(chr(10), ' | ')}\n"
 
 
@@ -124,6 +125,7 @@ def said_again(lines: Sequence[str]) -> set[int]:
     """
     seen: set[tuple[str, str | None, str]] = set()
     repeated = set()
+    # From the end, for of equal lines the last one stays.
     for number in range(len(lines) - 1, -1, -1):
         header = HEADER.match(lines[number])
         kind = "" if header is None else header["kind"]

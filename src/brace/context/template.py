@@ -32,6 +32,7 @@ class PromptTemplate:
     @property
     def head(self) -> str:
         """What stands before the context."""
+        # Cut first, filled in after: a description of skills may itself hold `{context}`.
         return self.text.partition(CONTEXT)[0].replace(SKILLS, self.skills)
 
     @property

@@ -61,6 +61,7 @@ AttentionMaskInterface.register(NAME, sdpa_mask)
 def folded(config: Any) -> Iterator[None]:
     """Let a model that uses SDPA use this instead, for the duration of a block."""
     before = config._attn_implementation
+    # Any other implementation was chosen on purpose, and stays.
     if before == "sdpa":
         config._attn_implementation = NAME
     try:

@@ -41,6 +41,7 @@ class Backbone:
         self.model = model
         self.config = config
         self.base = model.model
+        # As transformers does: a config may ask for fewer layers than there are.
         self.layers = list(self.base.layers)[: config.num_hidden_layers]
         self.n_layers = len(self.layers)
         self.hidden = int(config.hidden_size)
@@ -143,15 +144,18 @@ class Backbone:
             use_cache=True,
             position_embeddings=rotation,
         )
+        # Older versions of transformers give a tuple.
         result: Tensor = out[0] if isinstance(out, tuple) else out
         return result
 
     def fused_layer(self, index: int) -> FusedLayer | None:
         """None for a layer with parts of its own, or with hooks: those want to be called."""
         layer = self.layers[index]
+        # The joined weights are plain tensors: no gradient would reach the parameters through them.
         if torch.is_grad_enabled() or layer._forward_hooks or layer._forward_pre_hooks:
             return None
         fused = self._fused.get(index)
+        # None is remembered too: finding it out takes a look at all parts of the layer.
         if index not in self._fused or (fused is not None and fused.stale()):
             self._fused[index] = fused = fuse(layer, self.config)
         return fused
@@ -167,6 +171,7 @@ class Backbone:
         states = self.layers[index].input_layernorm(hidden)
         shape = (*states.shape[:-1], -1, attention.head_dim)
         queries, keys = attention.q_proj(states).view(shape), attention.k_proj(states).view(shape)
+        # Qwen3 norms them first; the other families have no such part.
         if hasattr(attention, "q_norm"):
             queries, keys = attention.q_norm(queries), attention.k_norm(keys)
         # Families rotate in their own way (GLM only half of each head): use the one beside the attention.
@@ -180,9 +185,11 @@ def _window(config: Any, index: int) -> int | None:
     window = getattr(config, "sliding_window", None)
     if window is None:
         return None
+    # Where the config says it of each layer (Qwen2, Qwen3), that counts.
     kinds = getattr(config, "layer_types", None)
     if kinds is not None:
         return int(window) if kinds[index] == "sliding_attention" else None
+    # Mistral has no such switch: there a window that is set is used.
     return int(window) if getattr(config, "use_sliding_window", True) else None
 
 
@@ -200,6 +207,7 @@ def within_memory(backbone: Backbone, tokens: int) -> Iterator[None]:
         free = ""
         if backbone.on_gpu:
             room = torch.cuda.mem_get_info(backbone.device)[0]
+            # What torch's allocator holds and nobody uses is free as well.
             unused = torch.cuda.memory_reserved(backbone.device) - torch.cuda.memory_allocated(
                 backbone.device
             )

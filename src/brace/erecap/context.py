@@ -87,6 +87,7 @@ class Context(ABC):
     def held_before(self, position: int) -> list[int]:
         """The positions below this one that the last layer holds (one sequence). Waits for the device."""
         held: list[int] = self.layer_positions(-1)[0].tolist()
+        # Positions ascend in every layer.
         return held[: bisect_left(held, position)]
 
     def complete_scores(self) -> dict[int, Tensor]:

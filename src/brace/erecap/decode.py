@@ -91,6 +91,7 @@ def write(
         if on_token is not None:
             on_token(chosen)
         full = int(context.next_position.max()) >= engine.backbone.max_positions
+        # The last token is not read: nobody asks for what comes after it.
         if not any(live) or full or step == how.max_new_tokens - 1:
             break
         if _expired(limits, live, done):
@@ -110,12 +111,14 @@ def _note(
     chosen: Tensor, how: Writing, tokenizer: TextDecoder | None, live: list[bool], done: Written
 ) -> None:
     for row, token in enumerate(chosen.tolist()):
+        # A row that has ended is read on with the others; what it writes now is not kept.
         if not live[row]:
             continue
         done.tokens[row].append(token)
         if token in how.end_tokens:
             live[row], done.reasons[row] = False, "end"
         elif tokenizer is not None and how.stop_texts:
+            # The whole row: a stop text may span tokens, and how a token reads may depend on the one before.
             text = tokenizer.decode(done.tokens[row])
             if any(stop in text for stop in how.stop_texts):
                 live[row], done.reasons[row] = False, "text"

@@ -26,6 +26,7 @@ _SPARE = 64
 """Room for this many further tokens is made at a time, so that decoding does not copy the cache each step."""
 
 
+# Shared by all empty caches: they are only ever replaced, never written to.
 _NO_TOKENS, _NO_KEYS = torch.empty((1, 0), dtype=torch.long), torch.empty((1, 0, 0, 0))
 
 
@@ -53,6 +54,7 @@ class LayerCache:
             return
         self.positions = torch.cat([self.positions, positions], 1)
         self.valid = torch.cat([self.valid, valid], 1)
+        # Else the scores stay shorter than the layer, which tells that some tokens were not scored.
         if scores is not None and self.scores is not None:
             self.scores = torch.cat([self.scores, scores], 1)
 
@@ -84,6 +86,7 @@ class LayerCache:
 
     def crop(self, position: int) -> None:
         """Forget everything from `position` on (one sequence: positions ascend, so a beginning stays)."""
+        # The buffers stay as they are: what comes next is written over the rest.
         self.length = int(torch.searchsorted(self.positions[0], position))
         self.positions, self.valid = self.positions[:, : self.length], self.valid[:, : self.length]
         self.scores = None if self.scores is None else self.scores[:, : self.length]
@@ -141,6 +144,7 @@ class EagerContext(Context):
     def begin(self, backbone: Backbone, ids: Tensor, valid: Tensor) -> Tokens:
         """More tokens, [batch, tokens], before the first layer."""
         start = self._next[:, None]
+        # Padding takes no position; without the clamp, padding on the left would be at -1.
         positions = start + (valid.cumsum(1) - 1).clamp(min=0)
         hidden = backbone.embed(ids)
         cos, sin = (part.expand(len(ids), -1, -1) for part in backbone.rotate(hidden, positions))
@@ -173,6 +177,7 @@ class EagerContext(Context):
                 logits = backbone.logits(tokens.hidden)
                 self.logits = tokens.last_of(logits)
                 return logits
+            # Of the last token only: each token's logits are as many numbers as the vocabulary has words.
             self.logits = backbone.logits(tokens.last_of(tokens.hidden))
         return self.logits
 
@@ -211,6 +216,7 @@ class Tokens:
 
     def last_of(self, states: Tensor) -> Tensor:
         """Of each row, what belongs to its last real token."""
+        # By position, not by column: padding may be on either side.
         last = self.positions.masked_fill(~self.valid, -1).argmax(1)
         return states[torch.arange(len(last)), last]
 
@@ -284,6 +290,7 @@ def run_layers(
 
     What the scorer says before the layers of `record` is kept in the context.
     """
+    # Before anything is pruned: the next position comes after all that was read, not after what is left.
     counts = tokens.valid.sum(1)
     for index, layer in enumerate(context.layers):
         cached = scorer.cacheable_score(tokens.before(index, backbone)) if index in record else None
@@ -294,6 +301,7 @@ def run_layers(
         tokens.hidden = backbone.run_layer(
             index, tokens.hidden, mask, tokens.positions, tokens.rotation, context
         )
+    # Only now, so that `undo` still knows where a reading that broke off began.
     context.advance(counts)
 
 

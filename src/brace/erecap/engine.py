@@ -60,11 +60,13 @@ class Engine:
         floor = None if floor is None else _like(ids, floor, "floor").bool() & valid
         if segments is not None:
             segments = _like(ids, segments, "segments")
+            # By the least tail: it shrinks on the way down, and only these few tokens are in it to the end.
             floor = whole_segments(must_stay(valid, floor, TAIL_LEAST), valid, segments)
         keep = keep or Keep()
         schedules, floors = self._schedules(valid, floor, keep)
         pruned = schedules[0].layers
         remember = remember and self.scorer.cacheable
+        # Also where nothing is pruned now: a later call may have to prune what this one has read.
         record = (pruned or pruning_layers(self.backbone.n_layers)) if remember else ()
         if pruned:
             self.scorer.check_layers(pruned)
@@ -108,6 +110,7 @@ class Engine:
         if path == "eager" or (path == "auto" and not self.backbone.on_gpu):
             return None
         with torch.inference_mode():
+            # In inference mode, because layers are joined only where there are no gradients.
             why_not = supported(self.backbone)
         if why_not and path == "static":
             raise ConfigError(f"this model cannot take the static path: {why_not}; use path='eager'")

@@ -40,6 +40,7 @@ class FusedLayer:
         self.qkv, self.qkv_bias = _join([attention.q_proj, attention.k_proj, attention.v_proj])
         self.heads = attention.q_proj.out_features // self.width
         self.kv_heads = attention.k_proj.out_features // self.width
+        # GLM has them joined already.
         if hasattr(mlp, "gate_up_proj"):
             self.gate_up, self.gate_up_bias = mlp.gate_up_proj.weight, mlp.gate_up_proj.bias
         else:
@@ -47,6 +48,7 @@ class FusedLayer:
         self.out, self.down = attention.o_proj, mlp.down_proj
         self.before = layer.input_layernorm
         self.between = layer.post_attention_layernorm
+        # GLM-4-0414 also norms what the attention and the MLP give; the others do not.
         self.after_attention = getattr(layer, "post_self_attn_layernorm", None)
         self.after_mlp = getattr(layer, "post_mlp_layernorm", None)
         self.q_norm, self.k_norm = getattr(attention, "q_norm", None), getattr(attention, "k_norm", None)
@@ -58,6 +60,7 @@ class FusedLayer:
 
     def stale(self) -> bool:
         """Whether the module's weights have been moved or replaced since."""
+        # One of them tells: who moves a model moves all its weights.
         return bool(self._layer.self_attn.q_proj.weight.data_ptr() != self.qkv.data_ptr())
 
     def __call__(self, hidden: Tensor, rotation: Rotation, attend: Attend, check: Check = no_check) -> Tensor:
@@ -115,6 +118,7 @@ def fuse(layer: Any, config: Any) -> FusedLayer | None:
     """None where a module is more than its weights: adapters, quantised parts, hooks, other activations."""
     parts = [part for part in layer.modules() if next(part.children(), None) is None]
     linear = [part for part in parts if hasattr(part, "out_features")]
+    # Not `isinstance`: quantised and adapted layers are often subclasses, with more than a weight.
     plain = all(type(part) is nn.Linear for part in linear) and config.hidden_act in ("silu", "swish")
     hooked = any(part._forward_hooks or part._forward_pre_hooks for part in layer.modules())
     if not plain or hooked:

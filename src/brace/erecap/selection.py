@@ -51,6 +51,7 @@ def choose(scores: Tensor, stay: Tensor, valid: Tensor, kept: list[int], segment
         ]
         return torch.stack(rows)
     ranked = scores.float().masked_fill(stay, torch.inf).masked_fill(~valid, -torch.inf)
+    # Stable: of equals the earlier token stays, whatever the device and the path.
     order = ranked.argsort(dim=1, descending=True, stable=True)
     places = torch.arange(scores.shape[1], device=scores.device).expand_as(order)
     first = places < torch.tensor(kept, device=scores.device)[:, None]
@@ -71,6 +72,7 @@ def _choose_segments(scores: Tensor, stay: Tensor, valid: Tensor, kept: int, seg
     alive[owner[stay[loose]]] = True
     left = kept - int((stay & ~loose).sum()) - int(sizes[alive].sum())
     for segment in means.masked_fill(alive, -torch.inf).argsort(descending=True, stable=True).tolist():
+        # One that does not fit is passed over: a shorter one after it may still fit.
         if not alive[segment] and sizes[segment] <= left:
             alive[segment] = True
             left -= int(sizes[segment])
@@ -81,6 +83,7 @@ def _choose_segments(scores: Tensor, stay: Tensor, valid: Tensor, kept: int, seg
 
 def rank(scores: Tensor, valid: Tensor) -> Tensor:
     """Each token's place among its row's by score, from 0 (worst, and padding) to just under 1."""
+    # Sorted twice: the first gives who is at which place, the second at which place each one is.
     ranks = scores.float().masked_fill(~valid, -torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
     places: Tensor = ranks.masked_fill(~valid, 0) / scores.shape[1]
     return places
@@ -125,9 +128,11 @@ def evict(context: Context, scorer: Scorer, schedule: Schedule, new: int, floor:
         room = min(count - new, int(there.sum()))
         kept = ranked.argsort(descending=True, stable=True)[:room].sort().values
         choices.append(kept)
+        # By position: at the same index, two layers hold different tokens.
         alive = torch.zeros(schedule.tokens, dtype=torch.bool, device=positions.device)
         alive[positions[kept]] = True
         before = count
+    # Only now is anything dropped: a layer above that had no room must have changed nothing.
     lengths = context.lengths()
     for (first, end), kept in zip(pairwise([*schedule.layers, schedule.n_layers]), choices, strict=True):
         if len(kept) < lengths[first]:

@@ -181,6 +181,7 @@ class Session(PrefixCache[Context]):
             return self._anew(ids, "restarted", floor, segments, changed_at)
         # Nothing is forgotten before it is sure that the new prompt can be read.
         context = self._context
+        # A place of the prompt is no position any more, once it was read anew without what had gone.
         cut = bisect_left(self._origin, shared)
         new = len(ids) - shared
         living = context.held_before(cut)
@@ -195,6 +196,7 @@ class Session(PrefixCache[Context]):
         try:
             self._engine.extend(context, self._tensor(ids[shared:]), remember=True)
         except BaseException:
+            # However it ends, by Ctrl-C or by a deadline's check too.
             context.undo()
             raise
         self.ids, self._origin = list(ids), [*self._origin, *range(shared, len(ids))]
@@ -206,6 +208,7 @@ class Session(PrefixCache[Context]):
         places = [*self._origin[: bisect_left(self._origin, shared)], *range(shared, end)]
         marks = None if floor is None else np.array(floor)[places]
         new, tokens = end - shared, len(places)
+        # Those in the head and in the least tail are protected anyhow.
         floors = 0 if marks is None else int(marks[HEAD : max(HEAD, tokens - TAIL_LEAST)].sum())
         schedule = Keep(budget=self._budget).schedule(tokens, self._engine.backbone.n_layers, floors)
         self.forget_from(shared)
@@ -229,6 +232,7 @@ class Session(PrefixCache[Context]):
         pruned = self._budget is not None and len(places) > self._budget
         prefill = self._engine.prefill(
             self._tensor([ids[place] for place in places]),
+            # A prompt within the budget is kept whole, even where `compact_to` is less.
             keep=Keep(budget=self._compact_to if pruned else None),
             floor=None if floor is None else torch.tensor([[floor[place] for place in places]]),
             segments=None if segments is None else self._tensor([segments[place] for place in places]),

@@ -94,6 +94,7 @@ def _next(segments: pl.DataFrame, events: pl.DataFrame, at: str, name: str, hori
     return segments.join_asof(
         events.select("episode", pl.col(at).alias(name)),
         left_on="t", right_on=name, by="episode", strategy="forward",
+        # Each episode is sorted, which is all this join needs; with a `by` polars cannot check it.
         tolerance=horizon, allow_exact_matches=False, coalesce=False, check_sortedness=False,
     )  # fmt: skip
 
@@ -151,6 +152,7 @@ def own_times(phases: Iterable[Mapping[str, Any]]) -> dict[str, float]:
         own[name] = own.get(name, 0.0) + ms
         if whole := name.rpartition(".")[0]:
             own[whole] = own.get(whole, 0.0) - ms
+    # Parts are timed by themselves and may add up to a little more than their whole.
     return {name: max(ms, 0.0) for name, ms in own.items()}
 
 

@@ -89,6 +89,7 @@ class _BySeed:
         seeds = run.episodes.select("episode", "seed")
         self._seeds = sorted(set(seeds["seed"]))
         self._calls = run.calls.join(seeds, on="episode", how="inner", maintain_order="left")
+        # The episode's own record has it already.
         counted = per_episode(run).drop("wait_ms")
         self._episodes = run.episodes.join(counted, on="episode", how="left", maintain_order="left")
 
@@ -134,6 +135,7 @@ def difference_of_quantiles(
         return _nothing(unit)
     first, second = (float(np.quantile(pool.values, q)) for pool in pools)
     chunk = max(1, _CELLS // max(len(pool.values) for pool in pools))
+    # The same draw of seeds for both: they are pairs.
     drawn = [pools[0].quantiles(q, part) - pools[1].quantiles(q, part) for part in _draws(len(seeds), chunk)]
     return _estimate(first - second, drawn, len(seeds), unit)
 

@@ -131,8 +131,10 @@ def rate_deviance(hits: int, n: int, other_hits: int, other_n: int) -> float:
         2 * count * math.log(count / expected)
         for of, whole in ((hits, n), (other_hits, other_n))
         for count, expected in ((of, whole * pooled), (whole - of, whole * (1 - pooled)))
+        # 0 · log 0 counts as 0.
         if count
     ]
+    # Equal rates give 0, and rounding may give a little less.
     return max(0.0, sum(terms))
 
 

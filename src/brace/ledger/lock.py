@@ -62,7 +62,9 @@ def _take(directory: Path) -> int:
             file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
             try:
                 _flock(file, directory)
+                # Its last holder may have removed it after it was opened here and before it was locked.
                 if _is_still(path, file):
+                    # Who was killed has left its name there.
                     os.truncate(file, 0)
                     os.write(file, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
                     return file

@@ -67,6 +67,7 @@ def describe_run(name: str, config: dict[str, Any], seeds: tuple[int, ...]) -> M
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Write it whole or not at all."""
     target = directory / MANIFEST
+    # By the process, for two may be writing it at the same time.
     partial = directory / f".{MANIFEST}.{os.getpid()}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -86,6 +87,7 @@ def read_manifest(directory: Path) -> Manifest:
     except OSError as error:
         raise LedgerError(f"{directory} is not a run directory: no readable {MANIFEST}") from error
     try:
+        # The version alone at first: the rest of a newer manifest may not be readable at all.
         check_schema(msgspec.json.decode(raw, type=_Versioned).schema, path)
         return msgspec.json.decode(raw, type=Manifest)
     except msgspec.MsgspecError as error:
@@ -124,6 +126,7 @@ def _commit() -> str:
 
     try:
         head = git("rev-parse", "--short=12", "HEAD")
+        # Untracked files do not count: run directories often lie in the checkout.
         return f"{head}+" if head and git("status", "--porcelain", "-uno") else head
     except (OSError, subprocess.TimeoutExpired):
         return ""

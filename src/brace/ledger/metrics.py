@@ -132,6 +132,7 @@ def latency_table(run: Run) -> list[PhaseRow]:
                     name,
                     quantile(times["ms"], 0.5, "ms", _EXECUTED),
                     quantile(times["ms"], 0.95, "ms", _EXECUTED),
+                    # A call without this phase spent no time in it.
                     ratio(paired["ms"].fill_null(0.0), paired["total"], _EXECUTED),
                 )
             )
@@ -163,6 +164,7 @@ def per_episode(run: Run) -> pl.DataFrame:
         .select(
             "episode",
             pl.col("calls", "changes").fill_null(0),
+            # An episode that has no end yet has told no wait; its calls have.
             pl.coalesce("wait_ms", "waited", pl.lit(0.0)).alias("wait_ms"),
         )
         .sort("episode")

@@ -93,6 +93,7 @@ class _DamagedError(Exception):
 
 
 def _load(directory: Path) -> _Tables:
+    # An empty table to begin with: a run without shards has all the columns, too.
     steps, calls = [_typed([], Step).with_columns(shard=0)], [_typed([], Call).with_columns(shard=0)]
     ends: list[tuple[int, Episode]] = []
     notes: list[str] = []
@@ -152,6 +153,7 @@ def _typed(lines: list[bytes], record: type[Step | Call]) -> pl.DataFrame:
     except pl.exceptions.PolarsError as error:
         raise _DamagedError from error
     required = [entry.name for entry in fields if entry.required]
+    # Where a field is missing polars puts null, and the writer never leaves a required one out.
     if sum(table.select(required).null_count().row(0)):
         raise _DamagedError
     defaults = [entry for entry in fields if not entry.required and entry.default is not None]

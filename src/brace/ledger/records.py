@@ -27,6 +27,7 @@ be cut does not fit the budget.
 Fallback = Literal["keep", "stored", "stop"]
 
 
+# Without gc, as steps: there are many, and records are never part of a cycle.
 class Phase(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One timed part of a call. The parts of `replan` are named `replan.queue`, `.prefill`, `.decode`."""
 
@@ -136,6 +137,7 @@ class Episode(msgspec.Struct, frozen=True, tag="episode", omit_defaults=True, kw
     """None where nobody judged (a user's own loop)."""
     steps: int
     wait_ms: float = 0.0
+    # msgspec makes a new one for each record.
     figures: dict[str, float | None] = {}
     """The world's own numbers; None for one that is not finite."""
     error: str = ""

@@ -66,6 +66,7 @@ def add_shard(directory: Path, content: bytes) -> Path:
         with partial.open("wb") as copy:
             copy.write(content)
             copy.flush()
+            # Before it gets its name: after a power cut no shard may lack what it should hold.
             os.fsync(copy.fileno())
         partial.replace(path)
     except OSError as error:
@@ -77,10 +78,12 @@ def add_shard(directory: Path, content: bytes) -> Path:
 def _new_shard(directory: Path) -> tuple[int, Path, int]:
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        # A first guess: where numbers are missing it may be taken.
         number = len(list(directory.glob("shard-*.jsonl")))
         while True:
             path = directory / f"shard-{number:05d}.jsonl"
             try:
+                # O_EXCL: of two processes that try the same number one is refused, and takes the next.
                 file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
                 return number, path, file
             except FileExistsError:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from brace.errors import BraceError, suggestion
 from brace.plan.skills import ARGUMENT, NAME, Arg, Skill, SkillSet, canonical, normal_number
 
+# All spaces but the line's end, which separates agents.
 _SPACE = re.compile(r"[^\S\n]+")
 _WRITTEN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INDEX = re.compile(r"[0-9]+")
@@ -169,23 +170,23 @@ class _Parser:
             self._line, self._start, self._end = number, start, start + len(line)
             self._pos = start
             start = self._end + 1
-            if self._next():
-                self._agent_line()
+            if not self._next():
+                continue
+            calls = self.calls.setdefault(self._agent(), [])
+            while True:
+                calls.append(self._call())
+                if not self._next():
+                    break
+                self._take("';'", "end of line")
+                # A line may end with a semicolon.
+                if not self._next():
+                    break
         if not self.calls:
             raise self._expected("a skill")
 
-    def _agent_line(self) -> None:
-        calls = self.calls.setdefault(self._agent(), [])
-        while True:
-            calls.append(self._call())
-            if not self._next():
-                return
-            self._take("';'", "end of line")
-            if not self._next():
-                return
-
     def _agent(self) -> int:
         at, match = self._pos, _INDEX.match(self._text, self._pos)
+        # The line before had no index, so it was the whole plan.
         if self._bare:
             raise self._expected("end of text", hint="; with several lines, each starts with an agent: '0: '")
         if match is None:

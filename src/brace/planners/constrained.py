@@ -38,6 +38,7 @@ class Vocabulary:
         try:
             self.tokens = LLTokenizer(
                 backend.to_str(),
+                # Either may be the larger: outputs are padded, and tokens are added to vocabularies later.
                 n_vocab=max(size, backend.get_vocab_size(with_added_tokens=True)),
                 eos_token=list(end_tokens),
             )

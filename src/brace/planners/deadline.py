@@ -57,6 +57,7 @@ class Deadline:
                 left = min(self.remaining_s(), until - time.perf_counter())
                 if left <= 0:
                     break
+                # Infinity is more seconds than a condition can wait for.
                 self._wake.wait(None if math.isinf(left) else left)
         return done.is_set()
 

@@ -28,6 +28,7 @@ class FunctionPlanner(Planner):
     def stream(self, prompt: Prompt, limits: Limits) -> Iterator[str]:
         """Whatever the function gives, piece by piece."""
         answer = self.function(prompt.text)
+        # Before the test for pieces: a text is an iterable of its letters, too.
         if isinstance(answer, str):
             yield answer
             return

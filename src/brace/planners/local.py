@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from brace.planners import constrained
 
 EMBEDDED = Path(__file__).parent / "weights" / "embedded"
+# How often a call that waits for another looks at its limits: a lock does not know of them.
 _POLL_S = 0.01
 
 
@@ -142,6 +143,7 @@ class TransformersPlanner(Planner):
             return prompt.budget
         from brace.erecap.schedule import HEAD, TAIL_LEAST, Keep  # noqa: PLC0415 - an extra
 
+        # Those in the head and in the least tail are protected anyhow.
         floors = sum(tokens.floor[HEAD:-TAIL_LEAST])
         return Keep(self.ratio).schedule(len(tokens.ids), self._engine.backbone.n_layers, floors).last
 
@@ -199,6 +201,7 @@ class TransformersPlanner(Planner):
 class EmbeddedPlanner(TransformersPlanner):
     """The small planner whose weights come with the package."""
 
+    # Fixed, and with `init=False` no option any more.
     model: str = field(init=False)
     chat: bool = field(init=False, default=False)
 
@@ -211,4 +214,5 @@ class EmbeddedPlanner(TransformersPlanner):
             )
         self.model = str(EMBEDDED)
         super().__post_init__()
+        # After the parent's, which names the planner by its folder.
         self.name = "embedded"

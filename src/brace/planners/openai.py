@@ -73,6 +73,7 @@ class OpenAIPlanner(Planner):
             raise _wrong("model", self.model, "give the name by which the server knows it")
         self._extra = dict(self.extra or {})
         self._most_tokens = most = self._extra.get("max_completion_tokens", self.max_tokens)
+        # What `extra` holds was checked by nobody, and Python takes True for an int.
         if not isinstance(most, int) or isinstance(most, bool) or most < 1:
             raise _wrong("max_tokens", most, "must be a whole number, 1 or more")
         if self.temperature is not None and self.temperature < 0:
@@ -139,6 +140,7 @@ class OpenAIPlanner(Planner):
                 if spoken or error.pause_s > LONGEST_PAUSE_S or left_s < RETRY_LEAST_S:
                     raise
                 self._wire.pause(error.pause_s, limits)
+            # Outside the handler, so that an error of this try does not carry the first one along.
             yield from self._attempt(prompt, body, limits)
 
     def close(self) -> None:
@@ -171,6 +173,7 @@ class OpenAIPlanner(Planner):
             if reply.status != 200:
                 raise self._refusal(reply.status, reply.headers, _beginning(reply.chunks))
             kind = reply.headers.get("content-type", "something")
+            # A charset may follow.
             if not kind.startswith("text/event-stream"):
                 said = shown(_beginning(reply.chunks).decode("utf-8", "replace"), self._key)
                 raise EndpointError(f"{self._url} does not stream; it sent {kind}: {said!r}")
@@ -209,6 +212,7 @@ class OpenAIPlanner(Planner):
         problem = f"{self._url} answered {status} for model {self.model!r}: {said}"
         if status in (429, 503):
             after = headers.get("retry-after", "").strip()
+            # Retry-After may also be a date; that is taken as if nothing was said.
             return PassingError(problem, float(after) if after.isdecimal() else BUSY_PAUSE_S)
         hint = "; is the model's name right, and does base_url end in /v1?" if status == 404 else ""
         return EndpointError(problem + hint)

@@ -110,6 +110,7 @@ def _values(arg: Arg, names: Names) -> list[str] | None:
     allowed = arg.choices if arg.kind == "choice" else names.get(arg.name)
     if allowed is None:
         return None
+    # Sorted, for a set has no order of its own: the same names always make the same grammar.
     spelt = sorted({canonical(name) for name in allowed})
     if not spelt:
         raise ConfigError(f"names[{arg.name!r}] is empty: leave it out if the argument takes any name")

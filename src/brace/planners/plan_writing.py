@@ -54,6 +54,7 @@ class PlanWriter:
             room = min(self._most - len(written), backbone.max_positions - start - len(sure))
             if room <= 0:
                 break
+            # As long as the plan is the last one again, that one is the best draft.
             drafted = first[len(written) :] if written == first[: len(written)] else []
             drafted = (drafted or draft(seen, prompt, written))[:room]
             read = torch.tensor([sure + drafted], device=backbone.device)
@@ -65,6 +66,7 @@ class PlanWriter:
                 written += sure
                 agreed += len(sure)
                 sure = self._next(rows[None, place + agreed], mask, written)
+            # The rest of the draft is not what the model would have written, so it leaves the caches.
             context.crop(start + place + 1 + agreed)
         if written:
             self._last = written

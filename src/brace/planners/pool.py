@@ -53,6 +53,7 @@ class PlannerPool:
             job.cold, self._asked = not self._asked, True
             while len(self._healthy) < self._workers:
                 self._healthy.add(_Worker(self))
+            # The number decides between equal deadlines, for jobs cannot be compared.
             heapq.heappush(
                 self._queue, (deadline.remaining_s() + time.perf_counter(), next(self._numbers), job)
             )
@@ -89,6 +90,7 @@ class PlannerPool:
 
     def _next(self, worker: _Worker) -> _Job | None:
         with self._change:
+            # It was given up as hung and came back after all; another has taken its place.
             if worker not in self._healthy:
                 self._hung -= 1
                 return None
@@ -112,6 +114,7 @@ def _leave_in_order() -> None:
 
 class _Worker(threading.Thread):
     def __init__(self, pool: PlannerPool) -> None:
+        # A daemon: a planner that hangs must not keep the program from ending.
         super().__init__(daemon=True, name=f"planner {pool.planner.name}")
         self._pool = pool
         self._job: _Job | None = None
@@ -189,6 +192,7 @@ class _Job:
         end = (self.last or now) if finished else now
         first = self.first or (now if self.started else started)
         return Answer(
+            # Of a copy: a planner that was given up may still add to the list.
             text="".join(list(self.pieces)),
             status=status,
             queue_ms=(started - self.queued) * 1e3,

@@ -34,7 +34,10 @@ class PromptEncoder:
             before, after = _chat_frame(tokenizer)
             self._before, self._after = self._ids(before), self._ids(after)
         else:
-            self._before, self._after = _special_beginning(tokenizer), []
+            # What the tokenizer begins every text with. Ending the text is left to the model.
+            self._before, self._after = list(tokenizer("").input_ids), []
+            if self._before and self._before[-1] == tokenizer.eos_token_id != tokenizer.bos_token_id:
+                self._before.pop()
 
     @property
     def overhead(self) -> int:
@@ -43,6 +46,7 @@ class PromptEncoder:
 
     def encode(self, prompt: Prompt) -> PromptTokens:
         """The prompt's tokens. Everything but the lines that are no floors is protected."""
+        # `verbose=False`: no warning that a text is long; whether it is too long is checked when it is read.
         encoded = self._tokenizer(
             prompt.text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )
@@ -88,11 +92,3 @@ def _chat_frame(tokenizer: Any) -> tuple[str, str]:
             "the tokenizer's chat template does not give a user's message back once: use chat: false"
         )
     return before, after
-
-
-def _special_beginning(tokenizer: Any) -> list[int]:
-    """The special tokens that the tokenizer begins every text with. Ending the text is left to the model."""
-    ids: list[int] = list(tokenizer("").input_ids)
-    if ids and ids[-1] == tokenizer.eos_token_id != tokenizer.bos_token_id:
-        ids.pop()
-    return ids

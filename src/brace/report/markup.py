@@ -37,6 +37,7 @@ def unclassed(*_: str) -> str:
 
 def said(words: str) -> str:
     """Text of unknown origin, safe between tags and in quoted attributes. Line breaks stay."""
+    # Tabs and line breaks first, for `clean` takes them for what a terminal might obey.
     return escape("\n".join(map(clean, words.expandtabs(4).splitlines())))
 
 

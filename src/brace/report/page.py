@@ -28,6 +28,7 @@ _CARDS = {
     "Success": "success", "Missed its SLO": "miss_rate", "Tokens after reduction": "tokens_after",
     "Calls per episode": "calls_per_episode", "Plan changes per call (churn)": "churn",
 }  # fmt: skip
+# Whatever a ledger might smuggle into the page, no browser will run or load it.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -38,6 +39,7 @@ def write_page(runs: Mapping[str, Run], target: Path, *, title: str, command: st
     summaries = {label: summarise(run) for label, run in runs.items()}
     sections = {
         "glance": ("At a glance", _glance(summaries)),
+        # Without its notes, which have a section of their own.
         "summary": ("Summary", markup.table(replace(summary_table(runs, summaries), notes=()))),
         "notes": ("Reader's notes", markup.notes(runs)),
         "latency": ("Latency and tokens", _figures(runs, command)),

@@ -29,6 +29,7 @@ _MOST_SLOS = 3
 _SLIVER = 0.015
 _LETTER = 0.0185  # of the longest bar: the room that a letter takes
 _TAIL = 20
+# An SLO more than so many times the slowest call would squeeze the calls into a corner.
 _BEYOND = 3
 _PHASES = {
     "clarify": style.PURPLE, "context_compress": style.GREEN, "retrieve": style.OLIVE,
@@ -101,6 +102,7 @@ def latency_cdf(axes: Axes, runs: Mapping[str, Run], most: int = MOST_POINTS) ->
     for one in drawn:
         x, y = cdf(one.calls["latency_ms"].to_numpy(), share)
         handles += axes.step(
+            # The first step rises from 0, not from the first call's share.
             np.insert(x, 0, x[0]), np.insert(y, 0, 0.0), where="post", linewidth=1.8,
             color=style.colour(one.position), linestyle=style.dashes(one.position),
             gid=style.series_mark(one.position),
@@ -133,6 +135,7 @@ def phase_stack(axes: Axes, runs: Mapping[str, Run]) -> list[str]:
     keyed = {}
     for y, (one, of_run, total) in enumerate(zip(drawn, means, totals, strict=True)):
         left, mark = 0.0, style.series_mark(one.position)
+        # The last, without a name, is all the slivers together.
         for name in (*large, ""):
             ms = of_run.get(name, 0.0) if name else total - left
             shade = _PHASES.get(name, _REST)
@@ -149,6 +152,7 @@ def phase_stack(axes: Axes, runs: Mapping[str, Run]) -> list[str]:
         axes.text(left + 0.015 * widest, y, words, va="center", gid=mark)
     axes.set_yticks([])
     axes.set_ylim(len(drawn) - 0.65, -0.65)
+    # Room for the total at the end of the longest bar.
     axes.set_xlim(0, 1.16 * widest)
     axes.set_xlabel(f"mean of executed calls, ms ({_kinds(runs)})")
     axes.spines["left"].set_visible(False)

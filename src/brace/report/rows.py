@@ -76,6 +76,7 @@ class Table:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         every = list(range(len(self.columns)))
         shown = self._in_terminal(every, self.legend)
+        # Measured as if there were room: else rich would answer with the terminal's own width.
         wide = options.update(width=_ANY_WIDTH)
         wanted = shown.__rich_measure__(console, wide).maximum
         if wanted <= _MOST_FOLDED * options.max_width:
@@ -194,6 +195,7 @@ def parts(estimate: Estimate, decimals: int | None = None) -> tuple[str, str]:
     if decimals is not None:
         value, lo, hi = (None if x is None else round(x, decimals) for x in (bare.value, bare.lo, bare.hi))
         bare = replace(bare, value=value, lo=lo, hi=hi)
+    # As an estimate prints itself, so that a figure is rounded alike wherever it stands.
     alone = str(replace(bare, lo=None, hi=None))
     return alone, str(bare).removeprefix(alone).strip()
 
@@ -255,6 +257,7 @@ def _piped(cells: Iterable[str]) -> str:
 
 
 def _escaped(words: str) -> str:
+    # The backslash first: those that are put in after it must stay single.
     for char in "\\|<":
         words = words.replace(char, f"\\{char}")
     return clean(words)

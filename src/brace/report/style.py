@@ -36,6 +36,7 @@ STYLE: dict[Any, Any] = {
     "xtick.color": INK, "ytick.color": INK,
     "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.8,
     "axes.axisbelow": True, "legend.frameon": False,
+    # Letters stay letters: lighter than outlines, and set in the face of the page.
     "svg.fonttype": "none",
     "text.parse_math": False,  # a run may be called $HOME
 }  # fmt: skip
@@ -144,17 +145,13 @@ def short_names(labels: Iterable[str]) -> dict[str, str]:
         if len(label) > _LONGEST:
             names[label] = clean(" ".join(piece for piece in pieces[label] if piece not in shared) or label)
     if max(map(len, names.values()), default=0) > _LONGEST or len(set(names.values())) < len(full):
+        half = _LONGEST // 2 - 1
         names = {
-            label: f"{place}: {_middle_out(name)}"
+            label: f"{place}: " + (name if len(name) <= _LONGEST else f"{name[:half]}…{name[-half:]}")
             for place, (label, name) in enumerate(names.items(), start=1)
         }
     # matplotlib leaves names that begin with an underscore out of legends.
     return {label: f" {name}" if name.startswith("_") else name for label, name in names.items()}
-
-
-def _middle_out(name: str) -> str:
-    half = _LONGEST // 2 - 1
-    return name if len(name) <= _LONGEST else f"{name[:half]}…{name[-half:]}"
 
 
 def svg(figure: Figure, name: str, description: str, classes: Mapping[str, str] | None = None) -> str:
@@ -166,6 +163,7 @@ def svg(figure: Figure, name: str, description: str, classes: Mapping[str, str] 
     with mpl.rc_context({**STYLE, "svg.hashsalt": name}), warnings.catch_warnings():
         # The reader's browser has the glyphs that the measuring font may lack.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
+        # Without the date the same run gives the same page.
         figure.savefig(target, format="svg", transparent=True, metadata={"Date": None})
     root = ElementTree.fromstring(target.getvalue())  # noqa: S314 - matplotlib wrote it just now
     for metadata in [child for child in root if child.tag.endswith("metadata")]:

@@ -93,7 +93,11 @@ class _Page:
         view, filters = self._view, self._filters
         called = any(run.calls.filter(EXECUTED).height for run in self._runs.values())
         few = len(next(iter(self._worlds.values()))) <= MOST_RUNS
-        sections = {"tables": ("Results", self._tables())} if view.tables else {}
+        tables = "".join(
+            f"<h3>{markup.said(table.title)}</h3>{markup.table(table, classify=filters.of)}"
+            for table in view.tables
+        )
+        sections = {"tables": ("Results", tables)} if tables else {}
         if view.plots:
             shown = "".join(map(self._plot, view.plots))
             sections["plots"] = ("In pictures", f'<div class="figures">{shown}</div>')
@@ -131,12 +135,6 @@ class _Page:
         made = f'<p class="small">{counted} Made by <code>{markup.said(view.command)}</code></p>'
         return f'<div class="about">{warning}{about}{made}</div>'
 
-    def _tables(self) -> str:
-        return "".join(
-            f"<h3>{markup.said(table.title)}</h3>{markup.table(table, classify=self._filters.of)}"
-            for table in self._view.tables
-        )
-
     def _plot(self, plot: Plot, classes: str = "") -> str:
         picture, said = plot.drawn()
         lines = {suite_plots.line_mark(n): self._filters.at(place) for n, place in plot.places.items()}
@@ -149,6 +147,7 @@ class _Page:
         most = max(_FEWEST_POINTS, plots.MOST_POINTS // len(self._worlds))
         for number, (world, labels) in enumerate(self._worlds.items()):
             some = next(self._runs[label] for label in labels.values() if label is not None)
+            # An empty run keeps the place, and so the colour, of one that this world lacks.
             nothing = replace(some, calls=some.calls.clear())
             runs = {name: nothing if label is None else self._runs[label] for name, label in labels.items()}
             marked = {

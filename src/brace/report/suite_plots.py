@@ -140,6 +140,7 @@ def bars(axes: Axes, marks: Sequence[Mark], label: str, absent: str = _UNJUDGED)
         )
     axes.set_yticks([])
     axes.set_ylim(y + 0.7, -0.4)
+    # The words behind the bars need the room; ticks there would stand for nothing.
     axes.set_xlim(0, 1.75 * reach)
     most = 100.0 if figures and figures[0].unit == "%" else reach
     axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= min(most, 1.1 * reach)])
@@ -208,6 +209,7 @@ def lines(
     axes.set_xticks(range(len(places)), [clean(place) for place in places])
     axes.set_xlim(-0.4, len(places) - 0.6)
     percent = all(mark.figure.unit == SHARE for mark in marks)
+    # A little beyond both ends, so that marks at 0 and 100 % are drawn whole.
     axes.set_ylim(*((-2, 102) if percent else (-0.02 * axes.get_ylim()[1], None)))
     axes.set_xlabel(labels[0])
     axes.set_ylabel(labels[1])

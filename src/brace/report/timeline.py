@@ -55,8 +55,10 @@ def eventful(run: Run, n: int) -> list[int]:
         run.steps.select(
             "episode",
             event=pl.col("override").is_not_null().cast(pl.Int64) + pl.col("cancel").is_not_null(),
+            # The type that polars gives to the plain 0 of the other two tables.
             trigger=TRIGGERED.cast(pl.Int32),
         ),
+        # So that an episode in which nothing happened is in the list, too.
         run.episodes.select("episode", event=pl.lit(0, pl.Int64), trigger=0),
     ])  # fmt: skip
     ranked = scores.group_by("episode").agg(pl.col("event", "trigger").sum())
@@ -157,6 +159,7 @@ def _stretch(times: list[int], last: int, most: int) -> tuple[int, int]:
     if last <= most:
         return 0, last
     ordered = np.sort(np.asarray(times or [0]))
+    # It is enough to try the stretches that begin at a mark, and the last one that is whole.
     begins = np.minimum(ordered, last - most)
     held = np.searchsorted(ordered, begins + most, "right") - np.searchsorted(ordered, begins, "left")
     start = int(begins[held.argmax()])

@@ -80,6 +80,7 @@ def write_video(path: Path, film: Film, run: Run, episode: int, dt: float) -> No
     path.parent.mkdir(parents=True, exist_ok=True)
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=rate)
+        # What players can show; others of the encoder's formats many cannot.
         stream.pix_fmt = "yuv420p"
         stream.width, stream.height = strip.shape[1], _even(_HEIGHT) + strip.shape[0]
         for step, frame in film.frames():
@@ -88,6 +89,7 @@ def write_video(path: Path, film: Film, run: Run, episode: int, dt: float) -> No
             picture = np.concatenate([_upper(frame, story, step, strip.shape[1]), marked])
             for packet in stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")):
                 container.mux(packet)
+        # The encoder holds some frames back until it is told that there are no more.
         for packet in stream.encode():
             container.mux(packet)
 
@@ -160,9 +162,11 @@ def _wrapped(text: str, width: int) -> Iterator[str]:
 
 def _strip(run: Run, episode: int, last: int) -> tuple[Picture, dict[int, int]]:
     """The timeline as a picture, and the column of each step."""
+    # All steps: every frame must have its place in it.
     figure, _ = timeline_figure(run, episode, most=last + 1)
     figure.set_facecolor("white")
     drawn = io.BytesIO()
+    # At the figure's own resolution, in which the columns below are counted.
     figure.savefig(drawn, format="png", dpi=figure.dpi)
     strip = np.asarray(Image.open(drawn).convert("RGB"), np.uint8)
     strip = strip[: _even(strip.shape[0]), : _even(strip.shape[1])]

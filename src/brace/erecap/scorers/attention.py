@@ -43,7 +43,9 @@ class Attention(Scorer):
             asked = given.positions.gather(1, order)[:, :, None]
             allowed = allowed & (given.positions[:, None, :] > asked - window)
         allowed = allowed & given.valid[:, None, :]
+        # Not minus infinity: the softmax of a query that may look at nothing would be NaN.
         looks = looks.masked_fill(~allowed[:, None], torch.finfo(looks.dtype).min).softmax(-1)
+        # A row with fewer voters was filled up with tokens that have no vote.
         counted = asking.gather(1, order)[:, None, :, None]
         votes: Tensor = (looks * counted).sum(2).mean(1)
         return votes

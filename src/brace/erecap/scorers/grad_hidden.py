@@ -27,6 +27,7 @@ class GradHidden(Scorer):
             valid[:, None, None, :]
             & torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device).tril()
         )
+        # Padding sees itself: the softmax of nothing would be NaN, and would spread through the gradients.
         mask = mask | torch.eye(ids.shape[1], dtype=torch.bool, device=ids.device)
         positions = (valid.cumsum(1) - 1).clamp(min=0)
         with torch.enable_grad():
@@ -41,6 +42,7 @@ class GradHidden(Scorer):
                 if window is not None:
                     far = positions[:, None, :] <= positions[:, :, None] - window
                     look = mask & ~far[:, None]
+                # Without a cache the layer's own modules run: the joined weights carry no gradients.
                 hidden = backbone.run_layer(layer, hidden, look, positions, rotation, None)
             logits = backbone.logits(hidden)[:, :-1].float()
             losses = torch.nn.functional.cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")

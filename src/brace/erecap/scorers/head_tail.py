@@ -16,6 +16,7 @@ class HeadTail(Scorer):
     """A token's worth is its distance from the middle of what is left."""
 
     name = "head-tail"
+    # Not `cacheable`: where the middle is depends on what else is still there.
     capturable = True
 
     def score(self, given: ScoreInput) -> Tensor:

@@ -22,5 +22,6 @@ class HiddenNorm(Scorer):
 
     def score(self, given: ScoreInput) -> Tensor:
         """The Euclidean norm."""
+        # In float32: the squares of large states are beyond float16.
         norms: Tensor = torch.linalg.vector_norm(given.hidden.float(), dim=-1)
         return norms

@@ -95,6 +95,7 @@ class Predictor(Scorer, nn.Module):
     @classmethod
     def fresh(cls, model: str, width: int, layers: Sequence[int], *, lines: bool = False) -> Predictor:
         """An untrained one."""
+        # Past `__init__`, which reads a file.
         made = cls.__new__(cls)
         nn.Module.__init__(made)
         made.model, made.width, made.layers, made.lines = model, width, tuple(layers), lines
@@ -111,6 +112,7 @@ class Predictor(Scorer, nn.Module):
         }
         if self.lines:
             meta["selects"] = _LINES
+        # safetensors refuses tensors that are not contiguous.
         save_file({name: t.contiguous() for name, t in self.state_dict().items()}, str(path), meta | card)
 
     @property
@@ -168,6 +170,7 @@ def _products_for(hidden: Tensor) -> Iterator[None]:
     if not hidden.is_cuda or hidden.dtype == torch.float32:
         yield
         return
+    # It is a setting of the whole process, so it is put back.
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     try:

@@ -55,6 +55,7 @@ def quantum(tokens: int) -> int:
 
 def quantum_step(tokens: int) -> int:
     """The step of such lengths."""
+    # Five bits below the highest: a 32nd of the length at most.
     return 1 << max(0, tokens.bit_length() - 6)
 
 
@@ -78,6 +79,7 @@ class BreakEven:
     def learn(self, kind: Hashable, whole: float, pruned: float, tries: int = 1) -> None:
         """One more measurement, or the least of several."""
         times = self._times.setdefault(kind, _Times())
+        # The least, for other work on the machine only ever makes a reading slower.
         times.whole, times.pruned = min(times.whole, whole), min(times.pruned, pruned)
         times.tries += tries
 

@@ -80,6 +80,7 @@ class StaticBuffers:
 
     def free(self, allocation: Allocation) -> None:
         """Before its owner is gone."""
+        # A finalizer that is called runs at once, and not again when the owner goes.
         self._endings.pop(allocation.start)()
 
     def layer(self, allocation: Allocation, index: int) -> tuple[Tensor, Tensor]:
@@ -215,9 +216,11 @@ class StaticContext(Context):
         buffers, old, lengths = self._path.buffers, self.allocation, self.lengths()
         self.allocation = buffers.allocate([count + tokens + spare for count in lengths], self)
         for index, count in enumerate(lengths):
+            # Looked up after the allocation, which may have moved the buffers.
             ours, theirs = buffers.layer(self.allocation, index), buffers.layer(old, index)
             for new, before in zip(ours, theirs, strict=True):
                 new[:count] = before[:count]
+        # Last, so that the new part cannot overlap what is copied from.
         buffers.free(old)
 
     def retain(self, layer: int, kept: Tensor) -> None:
@@ -231,6 +234,7 @@ class StaticContext(Context):
                 one.positions = whole.setdefault(shared, self.layer_positions(index)[0])
             self._read, self._tail = self.end, 0
         for part in self._path.buffers.layer(self.allocation, layer):
+            # The right side is a copy, so it does no harm that both are the same rows.
             part[: len(kept)] = part[kept]
         held = self._layers[layer]
         scores = None if held.scores is None else held.scores[:, kept]
@@ -245,6 +249,7 @@ class StaticContext(Context):
             for layer in self._layers:
                 shared = id(layer.positions)
                 if shared not in cut:
+                    # Once for all layers that share their positions: each look waits for the device.
                     held = int(np.searchsorted(layer.positions.cpu().numpy(), position))
                     cut[shared] = layer.positions[:held]
                 layer.positions, layer.count = cut[shared], len(cut[shared])

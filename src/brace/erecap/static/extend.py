@@ -60,6 +60,7 @@ class DecodeStep:
             self._graph.replay()
         else:
             self._logits = self._once()
+        # A graph writes to the same tensor each time it is replayed.
         return self._logits.clone()
 
     def _once(self) -> Tensor:
@@ -78,6 +79,7 @@ class DecodeStep:
 
             hidden = run(layer, hidden, (cos[0], sin[0]), buffers.keys, buffers.values, at[index], attend)
         logits = backbone.logits(hidden)
+        # Within the graph, so that the host need send nothing for the next token of the same context.
         self._lengths += 1
         self._position += 1
         return logits
@@ -170,6 +172,7 @@ class SuffixReader:
             graphs: list[Any] = []
             for index in range(self._backbone.n_layers + 1):
                 graph, _ = capture(partial(self._between, own, index), self._pool)
+                # One pool of memory for all graphs: no two of them run at the same time.
                 self._pool = self._pool or graph.pool()
                 graphs.append(graph)
             own.graphs = graphs
@@ -220,6 +223,7 @@ class SuffixReader:
             own.sin.copy_(sin[0])
         else:
             hidden = after(fused(backbone, index - 1), own.hidden, own.attended)
+            # The next graph reads the states where they were when it was captured.
             if hidden is not own.hidden:
                 own.hidden.copy_(hidden)
         if index == backbone.n_layers:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any, cast
 
 import torch
@@ -72,7 +72,8 @@ def causal(queries: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tenso
     """Causal attention of the last `len(queries)` of all keys; [tokens, heads, width] each."""
     q, k, v = (part.transpose(0, 1)[None] for part in (queries, keys, values))
     if len(queries) == len(keys):
-        with _backend(q):
+        backend = SDPBackend.CUDNN_ATTENTION if len(queries) >= _LONG else SDPBackend.FLASH_ATTENTION
+        with sdpa_kernel([backend]) if _half_on_gpu(q) else nullcontext():
             out = functional.scaled_dot_product_attention(
                 q, k, v, is_causal=True, scale=scale, enable_gqa=True
             )
@@ -80,6 +81,7 @@ def causal(queries: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tenso
         out = _after(q, k, v, scale)
     else:
         groups = q.shape[1] // k.shape[1]
+        # With this mask SDPA wants a head of keys for each head of queries.
         k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
         mask: Any = causal_lower_right(len(queries), len(keys))
         out = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
@@ -101,6 +103,7 @@ def _after(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
         return cast("Tensor", near)
     cudnn = torch.ops.aten._scaled_dot_product_cudnn_attention
     past, past_weight = cudnn(q, k[:, :, :far], v[:, :, :far], None, True, 0.0, False, False, scale=scale)[:2]
+    # The weights are logarithms of sums, so the share of one of two parts is a sigmoid of their difference.
     share = torch.sigmoid(past_weight.view(near_weight.shape) - near_weight)[..., None]
     return torch.lerp(near.float(), past.float(), share).to(q.dtype)
 
@@ -115,13 +118,6 @@ def _add(hidden: Tensor, states: Tensor, linear: Any, after: Any) -> Tensor:
 
 def _half_on_gpu(states: Tensor) -> bool:
     return states.is_cuda and states.dtype in (torch.bfloat16, torch.float16)
-
-
-def _backend(queries: Tensor) -> AbstractContextManager[None]:
-    if not _half_on_gpu(queries):
-        return nullcontext()
-    long = queries.shape[2] >= _LONG
-    return sdpa_kernel([SDPBackend.CUDNN_ATTENTION] if long else [SDPBackend.FLASH_ATTENTION])
 
 
 def _use_triton(tensor: Tensor) -> bool:

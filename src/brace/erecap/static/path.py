@@ -24,6 +24,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 def supported(backbone: Backbone) -> str:
     """Empty, or why this model cannot take this path."""
+    # A window as long as the model's positions hides nothing.
     if any(window is not None and window < backbone.max_positions for window in backbone.windows):
         return "its layers look through a window"
     if backbone.on_gpu and backbone.dtype not in DTYPES:
@@ -81,8 +82,10 @@ class StaticPath:
             made = self._graphs.read(ids[0], marks, schedule, key, context.allocation)
         else:
             made = self._read(ids[0], marks, schedule, key, context, kind)
+        # Only here, where all of the reading has been launched, may the host wait for the device.
         if schedule.layers and not bool(made.finite):
             raise BraceError("the scorer gave scores that are not finite numbers; nothing was pruned")
+        # Not strict: a scorer whose scores cannot be cached leaves none.
         context.filled(
             made.logits, made.places, dict(zip(schedule.layers or record, made.scores, strict=False))
         )

@@ -120,6 +120,7 @@ def read(
                 scores = scorer.rescore(index, recorded[-1], given.positions, given.last)[0].float()
             else:
                 scores = scorer.score(given)[0].float()
+            # Stays on the device: to look at it now would wait for all that was launched.
             finite = finite & (torch.isfinite(scores) | ~valid).all()
             chosen = _best(scores, floor, valid, counts[step], shape.kept[step])
             hidden, places = hidden[chosen], places[chosen]
@@ -138,6 +139,7 @@ def read(
             return causal(queries, keys, values, scale)
 
         hidden = run(layer, hidden, rotation, target.keys, target.values, target.at[index], attend)
+    # By a number on the device, for a graph must not fix where the text ends.
     last = hidden.index_select(0, counts[-1, :1] - 1)
     logits = backbone.logits(last) if shape.n_layers == backbone.n_layers else last
     if events is not None:
@@ -238,6 +240,7 @@ class PrefillGraphs:
         """Read `ids`, [tokens], by a key that is ready; keys and values go to the allocation."""
         one = self._captured[key]
         tokens = len(ids)
+        # What is left of a longer text before it is padding, which no real token sees.
         one.ids[:tokens] = ids
         if one.floor is not None and floor is not None:
             one.floor[:tokens] = floor
@@ -252,6 +255,7 @@ class PrefillGraphs:
         for buffer in (self._buffers.keys, self._buffers.values):
             parts = zip(allocation.starts, key.shape.lengths(), strict=True)
             to += [buffer[start : start + length] for start, length in parts]
+        # In one call, where a copy for each layer would be as many launches.
         torch._foreach_copy_(to, one.parts)
         # The graph's own tensors are overwritten by the next reading.
         places, scores = ([part.clone() for part in some] for some in (made.places, made.scores))
@@ -280,6 +284,7 @@ class PrefillGraphs:
         rows = sum(lengths)
         if self._staging is None or len(self._staging[0]) < rows:
             # Larger ones: older graphs go on with the old.
+            # Doubled, so that texts which grow do not bring new buffers each time.
             doubled = 2 * len(self._staging[0]) if self._staging else 0
             self._staging = self._buffers.zeros(max(rows, min(doubled, LARGEST * self._backbone.n_layers)))
         keys, values = self._staging

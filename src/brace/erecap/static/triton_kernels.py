@@ -85,6 +85,7 @@ def _attend_part(
     block: tl.constexpr, parts: tl.constexpr,
 ):  # fmt: skip
     head, part = tl.program_id(0), tl.program_id(1)
+    # The offset in 64 bits: places in the buffers of all contexts may not fit into 32.
     filled, offset = tl.load(length).to(tl.int32), tl.load(start_at).to(tl.int64)
     share = tl.cdiv(tl.cdiv(filled, parts), block) * block
     start = part * share
@@ -102,6 +103,7 @@ def _attend_part(
         there = first + key < end
         place = (offset + first + key) * kv_heads + head
         k = tl.load(keys + place[None, :] * width + column[:, None], mask=there[None, :], other=0.0)
+        # Not Triton's default for float32, which is TF32 and coarser than torch's result.
         scores = tl.dot(asked, k, input_precision="ieee") * scale
         scores = tl.where(there[None, :], scores, float("-inf"))
         now = tl.maximum(most, tl.max(scores, 1))
@@ -163,6 +165,7 @@ def _silu_times(both, out, width, block: tl.constexpr):
     gate = tl.load(both + token * 2 * width + column, mask=inside, other=0.0)
     up = tl.load(both + token * 2 * width + width + column, mask=inside, other=0.0)
     opened = gate.to(tl.float32)
+    # Rounded between the two steps, as torch rounds, so that both ways give the same.
     opened = (opened / (1 + tl.exp(-opened))).to(gate.dtype)
     made = (opened.to(tl.float32) * up.to(tl.float32)).to(gate.dtype)
     tl.store(out + token * width + column, made, mask=inside)

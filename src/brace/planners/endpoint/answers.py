@@ -42,6 +42,7 @@ class Choice(msgspec.Struct):
 class Event(msgspec.Struct):
     """One event. The one with the usage has no choices on most servers."""
 
+    # msgspec makes a new list for each event.
     choices: list[Choice] = []
     usage: dict[str, Any] | None = None
     error: Any = None
@@ -74,12 +75,14 @@ class StreamedAnswer:
             event = self._decoded(data)
             self.usage = event.usage or self.usage
             raw = ""
+            # Only one answer was asked for.
             for choice in event.choices[:1]:
                 delta = choice.delta or Delta()
                 raw = delta.content or choice.text or ""
                 reasoned += len(delta.reasoning_content or "")
                 self.finish_reason = choice.finish_reason or self.finish_reason
             written += len(raw)
+            # Reasoning counts as well: a model can think without end.
             if written + reasoned > (most := self._most_tokens * MOST_CHARACTERS):
                 raise EndpointError(
                     f"endless output: more than {most} characters; the server ignores max_tokens"

@@ -62,6 +62,7 @@ class ServerTokenizer:
         self._rest_until = -math.inf
         self._estimated = 0
         self._written: dict[str, int] = {}
+        # What raises is not remembered, so that a count which was owed once is asked again.
         self._count = functools.lru_cache(REMEMBERED)(lambda text: len(self._ask(text, with_pieces=False)))
         self._spans = functools.lru_cache(REMEMBERED)(self._ask_spans)
 
@@ -69,6 +70,7 @@ class ServerTokenizer:
         """Note what the server has just written, so that its length need not be asked when time is up."""
         self._written[text] = count
         while len(self._written) > REMEMBERED:
+            # The oldest, for a dict keeps its order. Another thread may have been faster.
             self._written.pop(next(iter(self._written)), None)
 
     def count(self, text: str) -> int:

@@ -64,6 +64,7 @@ class Wire:
         self._pool = httpcore2.ConnectionPool(
             # Made once, here: reading the certificates takes longer than some calls have.
             ssl_context=httpcore2.default_ssl_context() if secure else None,
+            # A limit would mean waiting for a free connection, and that wait would not end with the call.
             max_connections=None,
             keepalive_expiry=KEEP_ALIVE_S,
             network_backend=_Backend(),
@@ -91,6 +92,7 @@ class Wire:
                 }
                 yield Reply(response.status, named, response.iter_stream())
         except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+            # First, because a ConnectError is a NetworkError too: an absent server is not tried again.
             raise EndpointError(f"cannot reach {url}: {_reason(error)}; is the server running?") from error
         except (httpcore2.NetworkError, httpcore2.RemoteProtocolError) as error:
             raise PassingError(f"lost the connection to {url}: {_reason(error)}") from error
@@ -144,6 +146,7 @@ def _left_behind(work: Callable[[float], httpcore2.NetworkStream], timeout: floa
         if future.exception() is None:
             future.result().close()
 
+    # A daemon: a name look-up that hangs must not keep the program from ending.
     threading.Thread(target=run, daemon=True, name="connecting").start()
     try:
         while not future.done():
