@@ -95,8 +95,8 @@ class CallPath:
             answer = ask(call.prompt(), call.deadline)
             call.clock.add("replan", start, time.perf_counter() - start, call.tokens_after)
             # The planner's parts are told by their lengths; they follow each other from its start.
-            for part in ("queue", "prefill", "decode"):
-                ms: float = getattr(answer, f"{part}_ms")
+            parts = {"queue": answer.queue_ms, "prefill": answer.prefill_ms, "decode": answer.decode_ms}
+            for part, ms in parts.items():
                 call.clock.add(f"replan.{part}", start, ms / 1e3)
                 start += ms / 1e3
         read_answer(call, answer, self.skills)
