@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,10 @@ def test_a_missing_extra_is_named_in_the_message(home: Path) -> None:
     )
     assert done.returncode == 2
     assert "pip install 'brace-replan[babyai]'" in done.stderr
+
+
+def test_the_version_is_the_package_s(home: Path) -> None:
+    assert brace("--version", cwd=home).strip() == f"brace {metadata.version('brace-replan')}"
 
 
 def test_a_newer_ledger_is_refused(home: Path, tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from brace import __version__
 from brace.cli import bench, demo, erecap, planner, reading, run, worlds
 from brace.cli.listing import add_lists
 from brace.errors import BraceError
@@ -19,6 +21,17 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback(invoke_without_command=True)
+def _no_command(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"brace {__version__}")
+        raise typer.Exit
+
+
 for command in (
     run.run, bench.bench, reading.report, reading.compare, reading.audit, reading.replay, reading.export,
     demo.demo,
