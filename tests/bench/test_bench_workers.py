@@ -98,10 +98,17 @@ def test_a_timeout_must_be_a_time(tmp_path: Path) -> None:
 
 
 def test_an_error_raised_on_purpose_in_a_worker_ends_the_run_with_its_words(tmp_path: Path) -> None:
-    config = load_config(moody() | {"planner": "fake-fixd"})
+    config = load_config(moody() | {"planner": {"name": "fake-fixed", "options": {"prefill_ms": -1}}})
     tasks = prepare_run(config, tmp_path / "run", resume=False)
-    with pytest.raises(BraceError, match="did you mean 'fake-fixed'"):
+    with pytest.raises(BraceError, match="times must be 0 or more"):
         run_tasks(tasks, jobs=2)
+
+
+def test_an_unknown_name_is_told_before_anything_is_written(tmp_path: Path) -> None:
+    config = load_config(moody() | {"planner": "fake-fixd"})
+    with pytest.raises(ConfigError, match="planner: unknown planner 'fake-fixd'; did you mean 'fake-fixed'"):
+        prepare_run(config, tmp_path / "run", resume=False)
+    assert not (tmp_path / "run" / "manifest.json").exists()
 
 
 def test_each_worker_has_cores_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
