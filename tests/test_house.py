@@ -36,7 +36,7 @@ MAY_USE = {
 
 
 # Thin: it only calls the rooms, so it may use all of them, and none of them may use it.
-MAY_USE["cli"] = set(MAY_USE)
+MAY_USE["cli"] = set(MAY_USE) | {"__version__"}
 PLUGIN = SOURCE / "worlds" / "proxy"
 """Like a package of a stranger's: it may use all contracts, and is reached through registries only."""
 IMPORTERS = {"import_module", "__import__", "find_spec", "files"}
