@@ -11,13 +11,12 @@ import pytest
 from brace import Agent, ControllerConfig
 from brace.controller import Signals
 from brace.errors import BraceError
-from brace.ledger.records import Call, Step
+from brace.ledger.records import Call, Episode, Step
 from brace.ledger.scan import read_records
 from brace.loop.build import build_rules
 from brace.loop.config import load_config
 from brace.loop.replay import Replay, redecide
-from brace.plan import parse
-from fake_world import SKILLS, FakeLine
+from fake_world import SKILLS
 
 NOTE = "the carpet in front of the kitchen is slippery"
 CONFIG: dict[str, Any] = {
@@ -170,7 +169,9 @@ def test_a_configuration_that_cannot_work_is_refused(changed: dict[str, Any], me
         Agent.from_config({"modes": {"pruned": {}}, **changed}, lambda prompt: "wait()")
 
 
-def test_a_world_in_the_configuration_plays_no_part() -> None:
-    with Agent.from_config({"world": "babyai-v1", "modes": {"pruned": {}}}, Planner("goto(2)")) as agent:
-        assert not agent.thinking
-    assert FakeLine(goal=2).apply(parse("goto(2)", SKILLS)) is None
+def test_a_world_in_the_configuration_plays_no_part(tmp_path: Path) -> None:
+    config = {"world": "babyai-v1", "modes": {"pruned": {}}, "loop": {"while_thinking": "hold"}}
+    with Agent.from_config(config, Planner("goto(2)"), ledger=tmp_path / "run") as agent:
+        assert str(agent.step(["go"]).plan) == "goto(2)"
+    (end,) = (record for record in read_records(tmp_path / "run") if isinstance(record, Episode))
+    assert end.world == "live"
